@@ -1,0 +1,1 @@
+"""Attention as a hierarchical mixture of experts."""
