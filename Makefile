@@ -1,0 +1,66 @@
+# `make help` lists the targets. PYTHON picks the interpreter, JOBS the number of test processes.
+PYTHON ?= python3
+JOBS ?= 2
+PORT ?= 8000
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/installed.txt
+
+# One thread for each process: the same bits on every machine, and no more threads than cores.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+export MPLBACKEND := agg
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help env book test check serve clean browser mathjax
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The stamp holds what was installed and where, so that pip runs again only when one of them changed;
+# it is written last, so that an interrupted installation is repaired by the next call.
+env:  ## Make .venv with the pinned packages (the other targets call it)
+	@{ pwd; cat requirements.txt; } | cmp -s - $(STAMP) && $(PY) -c "" 2>/dev/null \
+	|| $(MAKE) --no-print-directory $(STAMP)
+
+.PHONY: $(STAMP)
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or later is needed, and '$(PYTHON)' is not. Name another one: make PYTHON=python3.12 ..."; \
+	  exit 1; }
+	@rm -f $(STAMP)
+	@$(PY) -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || { \
+	  rm -rf $(VENV); \
+	  echo; echo "No virtual environment could be made. On Debian and Ubuntu: sudo apt-get install python3-venv"; \
+	  exit 1; }
+	@echo "Installing the pinned packages into $(VENV) (about a minute, about 900 MB)"
+	@$(PY) -m pip install -r requirements.txt
+	@{ pwd; cat requirements.txt; } > $(STAMP)
+
+book: env  ## Execute the notebooks and build the site, strictly
+	$(VENV)/bin/jupyter-book build . -W -n --keep-going
+	@echo "Open $(CURDIR)/_build/html/index.html in a browser, or run: make serve"
+
+test: env  ## Run all tests: library, doctests, notebooks, the book's structure
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=900 --durations=10 \
+	  tests hmoe_lib $$($(PY) tests/book/toc.py)
+
+check: env  ## Lint, formatting, import contracts, spelling
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/codespell
+
+serve: env  ## Show the built site at http://localhost:8000
+	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+browser: env  ## Open every built page in Chromium (needs a Chromium; run `make book` first)
+	@$(PY) -m pip install --quiet -r tests/browser/requirements.txt
+	$(PY) -m pytest tests/browser
+
+mathjax: env  ## Fetch the vendored MathJax anew (needs npm)
+	$(PY) book/_ext/vendor_mathjax.py
+
+clean:  ## Remove what was built, and keep .venv
+	rm -rf _build .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,77 @@
+"""Sphinx extension of this book: what `_config.yml` cannot say."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+# What a notebook's output depends on besides its own code.
+INPUTS = ("hmoe_lib/**/*.py", "hmoe_lib/**/*.mplstyle", "requirements.txt", "book/results/**/*")
+KEPT_CACHES = 3
+UNWANTED_SCRIPTS = ("sphinx-thebe.js", "thebe_selector", "thebe.js")
+
+
+def inputs_hash(root: Path) -> str:
+    """Hash of names and contents of everything a notebook's output depends on."""
+    digest = hashlib.sha256()
+    files = {path for pattern in INPUTS for path in root.glob(pattern) if path.is_file()}
+    for path in sorted(files):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def use_cache_of_inputs(app, config) -> None:
+    """Point jupyter-cache, whose own key is the notebook's code, to a folder named by the inputs.
+
+    The setting is part of Sphinx's environment, so a new name also makes every page be read again.
+    """
+    caches = Path(app.outdir).parent / ".jupyter_cache"
+    current = caches / inputs_hash(Path(app.srcdir))
+    current.mkdir(parents=True, exist_ok=True)
+    os.utime(current)
+    for old in sorted(caches.iterdir(), key=os.path.getmtime)[:-KEPT_CACHES]:
+        shutil.rmtree(old, ignore_errors=True)
+    config.nb_execution_cache_path = str(current)
+
+
+def mark_book_build(app, config) -> None:
+    """Tell the kernels that `hmoe_lib.pages.glue` runs inside a build of the book."""
+    os.environ["HMOE_BOOK_BUILD"] = "1"
+
+
+def use_templates(app, config) -> None:
+    """`templates_path` in `_config.yml` has no effect, hence here."""
+    config.templates_path.append(str(Path(__file__).parents[1] / "_templates"))
+
+
+def drop_launch_buttons_without_repository(app, config) -> None:
+    """A launch button needs the public address, `repository: url` in `_config.yml`."""
+    if not config.html_theme_options.get("repository_url"):
+        config.html_theme_options["launch_buttons"] = {}
+
+
+def strip_scripts(app, pagename, templatename, context, doctree) -> None:
+    """Drop the scripts of sphinx-thebe: they need Binder and throw an error on every page."""
+    context["script_files"] = [
+        script
+        for script in context.get("script_files", [])
+        if not any(word in _source(script) for word in UNWANTED_SCRIPTS)
+    ]
+
+
+def _source(script) -> str:
+    attributes = getattr(script, "attributes", {})
+    return f"{getattr(script, 'filename', script)} {attributes.get('body', '')}"
+
+
+def setup(app):
+    for prepare in (
+        use_cache_of_inputs,
+        mark_book_build,
+        use_templates,
+        drop_launch_buttons_without_repository,
+    ):
+        app.connect("config-inited", prepare)
+    app.connect("html-page-context", strip_scripts, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
