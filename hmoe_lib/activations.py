@@ -80,7 +80,8 @@ class Activation:
         z = self._shifted(z)
         if self.value is _sigmoid:
             s = _sigmoid(z)
-            return s, s - s * s
+            first = np.asarray(s * s)
+            return s, np.subtract(s, first, out=first)
         return self.value(z), self.first(z)
 
     def with_bias(self, bias: float) -> Activation:
@@ -150,9 +151,9 @@ def _elementwise(function: Callable) -> Function:
 def _sigmoid(z: Array) -> Array:
     # exp(-z) = inf for very negative z gives the correct limit 0; only the warning is unwanted.
     with np.errstate(over="ignore"):
-        e = np.exp(-z)
+        e = np.asarray(np.exp(-z))
     e += 1.0
-    return np.divide(1.0, e, out=e) if isinstance(e, np.ndarray) else 1.0 / e
+    return np.divide(1.0, e, out=e)
 
 
 def _sigmoid_first(z: Array) -> Array:
