@@ -1,0 +1,41 @@
+"""Experiments: frozen configs, a resumable runner, a store, and rates with intervals."""
+
+from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
+from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.rates import Slope, SlopeTable, slope
+from hmoe_lib.experiments.result import ExperimentResult
+from hmoe_lib.experiments.runner import generator, grid, replicate, run
+from hmoe_lib.experiments.store import (
+    DamagedResultError,
+    StaleResultError,
+    load,
+    load_measure,
+    save,
+    save_measure,
+)
+
+__all__ = [
+    "EXPERIMENTS",
+    "TRUTH_OUTPUT",
+    "TRUTH_VALUE",
+    "DamagedResultError",
+    "Experiment",
+    "ExperimentResult",
+    "Optimiser",
+    "Panel",
+    "Slope",
+    "SlopeTable",
+    "StaleResultError",
+    "Start",
+    "generator",
+    "get",
+    "grid",
+    "load",
+    "load_measure",
+    "log_sizes",
+    "replicate",
+    "run",
+    "save",
+    "save_measure",
+    "slope",
+]

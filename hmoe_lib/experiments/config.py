@@ -1,0 +1,362 @@
+"""What an experiment is: frozen values, checked, that determine every number of a result."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hmoe_lib.activations import activation
+from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.models import Mha, OutputGated, ValueGated
+
+__all__ = ["LOSSES", "OPTIMISERS", "SETTINGS", "Experiment", "Optimiser", "Panel", "Start"]
+
+SETTINGS = {"mha": Mha, "value": ValueGated, "output": OutputGated}
+LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$"}
+# The options an experiment may set; those of the functions fit_* that change what is fitted.
+OPTIMISERS = {
+    "least_squares": ("max_iterations", "tolerance"),
+    "gradient_descent": ("step", "max_epochs", "tolerance"),
+}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+
+
+@dataclass(frozen=True)
+class Start:
+    r"""How far from the truth a fit begins: a distance :math:`c\, n^{-e}`.
+
+    Parameters
+    ----------
+    constant : float, default 1
+        c > 0.
+    exponent : float, default 0.083
+        e >= 0; the paper's perturbation is of order n^{-0.083}.
+
+    Examples
+    --------
+    >>> round(Start().distance(10_000), 3)
+    0.466
+    """
+
+    constant: float = 1.0
+    exponent: float = 0.083
+
+    def __post_init__(self) -> None:
+        _number("start constant", self.constant, above=0.0)
+        _number("start exponent", self.exponent, least=0.0)
+
+    def distance(self, n: int) -> float:
+        """Return c n^{-e}."""
+        return self.constant * n**-self.exponent
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Which estimator runs, in which box, with which options.
+
+    Parameters
+    ----------
+    name : {"least_squares", "gradient_descent"}
+        The functions fit_least_squares and fit_gradient_descent.
+    box : float or None, default 1.3
+        The box is this multiple of the largest true entry of each block; None for no box, which
+        gradient descent needs.
+    options : tuple of (str, number) pairs
+        Passed to the estimator; a dict is accepted and stored in sorted order.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option; the closest known one is suggested.
+
+    Examples
+    --------
+    >>> Optimiser("gradient_descent", box=None, options={"step": 0.05}).options
+    (('step', 0.05),)
+    """
+
+    name: str = "least_squares"
+    box: float | None = 1.3
+    options: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _one_of("optimiser", self.name, OPTIMISERS)
+        options = dict(self.options)
+        for option, value in options.items():
+            _one_of(f"option of {self.name}", option, OPTIMISERS[self.name])
+            _number(f"option {option}", value)
+        object.__setattr__(self, "options", tuple(sorted(options.items())))
+        if self.name == "gradient_descent" and self.box is not None:
+            raise ValueError(f"box: expected None for gradient descent, got {self.box!r}")
+        if self.box is not None:
+            _number("box", self.box, least=1.0)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One truth, one fitted model, one loss: what one set of axes shows.
+
+    Parameters
+    ----------
+    name : str
+        Unique in its experiment; letters, digits, dots and hyphens.
+    setting : {"mha", "value", "output"}
+        Plain attention, Setting I, Setting II.
+    truth : HierarchicalMeasure
+        G*, with K* channels.
+    channels : int
+        K >= K*, the fitted number of channels.
+    loss : {"r1", "voronoi"}
+        L_{1,1} or L_2.
+    activation : str or None
+        Name of phi; None for "mha", which has none.
+    bias : float
+        b in phi(z + b).
+    start : Start
+        The distance of the first guess from the truth.
+    optimiser : Optimiser
+        The estimator.
+
+    Raises
+    ------
+    ValueError
+        If a field is unknown (the closest name is suggested) or out of range.
+    """
+
+    name: str
+    setting: str
+    truth: HierarchicalMeasure
+    channels: int
+    loss: str
+    activation: str | None = "sigmoid"
+    bias: float = 1.0
+    start: Start = field(default_factory=Start)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+
+    def __post_init__(self) -> None:
+        _name("panel name", self.name, longest=40)
+        _one_of("setting", self.setting, SETTINGS)
+        _one_of("loss", self.loss, LOSSES)
+        if not isinstance(self.truth, HierarchicalMeasure):
+            raise ValueError(f"truth: expected a HierarchicalMeasure, got {self.truth!r}")
+        _integer("channels", self.channels, least=self.truth.channels)
+        if self.setting == "mha":
+            if self.activation is not None or self.bias:
+                raise ValueError("activation: expected None and bias 0 for setting 'mha'")
+        else:
+            activation(self.activation, self.bias)
+
+    def model(self):
+        """Return the model object of the setting."""
+        if self.setting == "mha":
+            return Mha()
+        return SETTINGS[self.setting](self.activation, bias=self.bias)
+
+    def to_dict(self) -> dict:
+        """Return the panel as plain values for JSON."""
+        return {
+            **{key: getattr(self, key) for key in _PLAIN_PANEL_FIELDS},
+            "truth": json.loads(self.truth.to_json()),
+            "start": {"constant": self.start.constant, "exponent": self.start.exponent},
+            "optimiser": {
+                "name": self.optimiser.name,
+                "box": self.optimiser.box,
+                "options": dict(self.optimiser.options),
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Panel:
+        """Make a panel from the values of to_dict."""
+        return cls(
+            **{key: values[key] for key in _PLAIN_PANEL_FIELDS},
+            truth=HierarchicalMeasure.from_json(json.dumps(values["truth"])),
+            start=Start(**values["start"]),
+            optimiser=Optimiser(**values["optimiser"]),
+        )
+
+
+_PLAIN_PANEL_FIELDS = ("name", "setting", "channels", "loss", "activation", "bias")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that determines a result, bit by bit.
+
+    Parameters
+    ----------
+    name : str
+        Also the origin of all its random numbers.
+    panels : tuple of Panel
+        Unique names.
+    sizes : tuple of int
+        Sample sizes n, increasing.
+    replicates : int
+        Runs of each panel at each size.
+    noise_sd : float, default 0.1
+        Standard deviation of the Gaussian noise.
+    grid : int, default 40
+        Points an axis of the midpoint grid on which functions are compared.
+    variant : str, default "full"
+        What :meth:`quick` and :meth:`select` made of it; it does not enter the random numbers.
+    title, core_seconds : str, float
+        For readers: what is shown and what it costs. Not part of the hash.
+
+    Raises
+    ------
+    ValueError
+        If a field is out of range; the message names it.
+
+    Examples
+    --------
+    >>> from hmoe_lib.experiments import get
+    >>> figure1 = get("figure1")
+    >>> len(figure1.panels), figure1.sizes[0], figure1.sizes[-1]
+    (6, 10000, 100000)
+    >>> figure1.hash() == Experiment.from_dict(figure1.to_dict()).hash()
+    True
+    """
+
+    name: str
+    panels: tuple[Panel, ...]
+    sizes: tuple[int, ...]
+    replicates: int
+    noise_sd: float = 0.1
+    grid: int = 40
+    variant: str = "full"
+    title: str = ""
+    core_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        _name("experiment name", self.name)
+        _name("variant", self.variant)
+        object.__setattr__(self, "panels", tuple(self.panels))
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        if not self.panels or not all(isinstance(panel, Panel) for panel in self.panels):
+            raise ValueError("panels: expected at least one Panel, and nothing else")
+        names = [panel.name for panel in self.panels]
+        if len(set(names)) < len(names):
+            raise ValueError(f"panels: expected unique names, got {names}")
+        for n in self.sizes:
+            _integer("sizes", n, least=1)
+        if not self.sizes or any(a >= b for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
+            raise ValueError(f"sizes: expected increasing sample sizes, got {self.sizes}")
+        _integer("replicates", self.replicates, least=1)
+        _integer("grid", self.grid, least=2)
+        _number("noise_sd", self.noise_sd, least=0.0)
+
+    @property
+    def stem(self) -> str:
+        """Name of its files: the name, then the variant unless it is the full one."""
+        return self.name if self.variant == "full" else f"{self.name}-{self.variant}"
+
+    def panel(self, name: str) -> Panel:
+        """Return the panel of that name."""
+        panels = {panel.name: panel for panel in self.panels}
+        _one_of("panel", name, panels)
+        return panels[name]
+
+    def select(self, names: str | Iterable[str] | None) -> Experiment:
+        """Return the experiment with these panels only, in its own order; None keeps all."""
+        if names is None:
+            return self
+        wanted = {names} if isinstance(names, str) else set(names)
+        for name in sorted(wanted):
+            self.panel(name)
+        panels = [panel for panel in self.panels if panel.name in wanted]
+        if len(panels) in (0, len(self.panels)):
+            return self
+        variant = ".".join([self.variant, *(panel.name for panel in panels)])
+        return replace(self, panels=panels, variant=variant)
+
+    def quick(self) -> Experiment:
+        """Return the coarse version: five smaller sizes, at most two runs of each.
+
+        The slopes of the coarse version are too noisy to conclude from; it shows that
+        everything works.
+        """
+        if self.variant.startswith("quick"):
+            return self
+        low, high = self.sizes[0] / 4, self.sizes[-1] / 4
+        sizes = log_sizes(max(low, 500), max(high, 5000), 5)
+        return replace(
+            self,
+            variant=self.variant.replace("full", "quick", 1),
+            sizes=sizes,
+            replicates=min(self.replicates, 2),
+            core_seconds=0.03 * self.core_seconds,
+        )
+
+    def to_dict(self) -> dict:
+        """Return the experiment as plain values for JSON."""
+        plain = {key: getattr(self, key) for key in (*_HASHED_FIELDS, *_TEXT_FIELDS)}
+        return {
+            **plain,
+            "sizes": list(self.sizes),
+            "panels": [panel.to_dict() for panel in self.panels],
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict) -> Experiment:
+        """Make an experiment from the values of to_dict."""
+        return cls(**{**values, "panels": [Panel.from_dict(p) for p in values["panels"]]})
+
+    def hash(self) -> str:
+        """Return sha256 of the canonical JSON of all that determines the result."""
+        values = self.to_dict()
+        for key in _TEXT_FIELDS:
+            del values[key]
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+_HASHED_FIELDS = ("name", "sizes", "replicates", "noise_sd", "grid", "variant")
+_TEXT_FIELDS = ("title", "core_seconds")
+
+
+def log_sizes(low: float, high: float, count: int) -> tuple[int, ...]:
+    """Return sample sizes evenly spaced on the logarithmic scale, rounded to integers.
+
+    Examples
+    --------
+    >>> log_sizes(100, 10_000, 5)
+    (100, 316, 1000, 3162, 10000)
+    """
+    ratio = (high / low) ** (1.0 / (count - 1))
+    return tuple(round(low * ratio**j) for j in range(count))
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+def _name(what: str, value, longest: int = 100) -> None:
+    if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > longest:
+        raise ValueError(
+            f"{what}: expected up to {longest} letters, digits, dots and hyphens, got {value!r}"
+        )
+
+
+def _one_of(what: str, value, known: Sequence[str]) -> None:
+    if value in known:
+        return
+    near = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    raise ValueError(f"{what}: {value!r} is not known; {hint}")
+
+
+def _number(what: str, value, least: float = -math.inf, above: float = -math.inf) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value < least or value <= above:
+        bound = f" >= {least:g}" if least > -math.inf else ""
+        bound = f" > {above:g}" if above > -math.inf else bound
+        raise ValueError(f"{what}: expected a finite number{bound}, got {value!r}")
+
+
+def _integer(what: str, value, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{what}: expected an integer >= {least}, got {value!r}")

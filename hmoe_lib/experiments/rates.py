@@ -1,0 +1,167 @@
+"""Rates of convergence: log-log slopes with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hmoe_lib.experiments.config import _one_of
+
+Array = np.ndarray
+
+__all__ = ["Slope", "SlopeTable", "slope"]
+
+FEWEST_SIZES = 5
+STATISTICS = {"mean": np.mean, "median": np.median}
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A fitted exponent: loss about exp(intercept) n^value, with a percentile interval.
+
+    Examples
+    --------
+    >>> print(Slope(-0.5, -0.56, -0.43, intercept=0.0, statistic="mean", level=0.95))
+    -0.50 [-0.56, -0.43]
+    """
+
+    value: float
+    low: float
+    high: float
+    intercept: float
+    statistic: str
+    level: float
+
+    def predict(self, n: Array) -> Array:
+        """Return the fitted line exp(intercept) n^value."""
+        return np.exp(self.intercept) * np.asarray(n, dtype=float) ** self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def slope(
+    n: Array,
+    values: Array,
+    rng: np.random.Generator,
+    statistic: str = "mean",
+    level: float = 0.95,
+    resamples: int = 2000,
+) -> Slope:
+    r"""Return the least squares slope of the log mean (or median) of runs against log n.
+
+    Parameters
+    ----------
+    n : array_like, shape (S,)
+        Sample sizes, all different, at least five.
+    values : array_like, shape (S, R)
+        A positive loss of each of R runs at each size.
+    rng : numpy.random.Generator
+        Draws the bootstrap samples.
+    statistic : {"mean", "median"}, default "mean"
+        What is taken over the runs of a size before the logarithm.
+    level : float, default 0.95
+        Coverage the interval aims at, in (0, 1).
+    resamples : int, default 2000
+        Number of bootstrap samples.
+
+    Returns
+    -------
+    Slope
+        The exponent with its interval.
+
+    Raises
+    ------
+    ValueError
+        For fewer than five sizes, for a shape that does not fit, and for a loss that is NaN,
+        infinite, zero or negative: such a run must be looked at, not averaged away.
+
+    Notes
+    -----
+    A bootstrap sample draws R runs with replacement within each size. The interval holds the
+    sizes fixed, so it speaks of the noise of the runs, not of the choice of the window of n.
+    With one run a size it has no width.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> n = np.array([100, 200, 400, 800, 1600])
+    >>> runs = n[:, None] ** -0.5 * rng.lognormal(sigma=0.1, size=(5, 20))
+    >>> fitted = slope(n, runs, rng)
+    >>> fitted.low < -0.5 < fitted.high
+    True
+    """
+    n, values = _checked(n, values)
+    _one_of("statistic", statistic, STATISTICS)
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    summary = STATISTICS[statistic]
+    centred = np.log(n) - np.log(n).mean()
+    weights = centred / (centred @ centred)
+    logs = np.log(summary(values, axis=1))
+    value = float(weights @ logs)
+    draws = rng.integers(values.shape[1], size=(resamples, *values.shape))
+    resampled = values[np.arange(n.size)[:, None], draws]
+    slopes = np.log(summary(resampled, axis=2)) @ weights
+    tail = 50.0 * (1.0 - level)
+    low, high = np.percentile(slopes, [tail, 100.0 - tail])
+    intercept = float(logs.mean() - value * np.log(n).mean())
+    return Slope(value, float(low), float(high), intercept, statistic, level)
+
+
+def _checked(n: Array, values: Array) -> tuple[Array, Array]:
+    n, values = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
+    if n.ndim != 1 or values.ndim != 2 or values.shape[0] != n.size or values.shape[1] < 1:
+        raise ValueError(
+            f"values: expected shape (S, R) with one row of runs for each of the S = {n.size} "
+            f"sizes, got {values.shape}"
+        )
+    if np.unique(n).size < n.size or not np.all(n > 0):
+        raise ValueError(f"n: expected different positive sample sizes, got {n.tolist()}")
+    if n.size < FEWEST_SIZES:
+        raise ValueError(
+            f"n: expected at least {FEWEST_SIZES} sample sizes for a slope, got {n.size}"
+        )
+    bad = ~(np.isfinite(values) & (values > 0.0))
+    if bad.any():
+        size, run = np.argwhere(bad)[0]
+        raise ValueError(
+            f"values: expected positive finite losses, got {values[size, run]!r} at "
+            f"n = {n[size]:.0f}, run {run} ({bad.sum()} such runs)"
+        )
+    return n, values
+
+
+class SlopeTable(dict):
+    """Slopes by panel and statistic, ``table[panel][statistic]``, printed as a table.
+
+    Examples
+    --------
+    >>> s = Slope(-0.5, -0.56, -0.43, intercept=0.0, statistic="mean", level=0.95)
+    >>> print(SlopeTable({"value-K3": {"mean": s, "median": s}}))
+    panel     slope of the mean     slope of the median
+    value-K3  -0.50 [-0.56, -0.43]  -0.50 [-0.56, -0.43]
+    """
+
+    def rows(self) -> list[Sequence[str]]:
+        """Return the table as text, the header first."""
+        first = next(iter(self.values()), {})
+        header = ["panel", *(f"slope of the {statistic}" for statistic in first)]
+        return [header, *([name, *map(str, by.values())] for name, by in self.items())]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        header, *body = self.rows()
+        head = "".join(f"<th>{cell}</th>" for cell in header)
+        lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in body)
+        body_html = "".join(f"<tr>{line}</tr>" for line in lines)
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body_html}</tbody></table>"
+        )

@@ -1,0 +1,243 @@
+"""Run an experiment: replicates in parallel, each with random numbers of its own, resumable.
+
+The only module that makes random generators and starts processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import ThreadpoolController
+from tqdm import tqdm
+
+from hmoe_lib import estimation
+from hmoe_lib.experiments import store as files
+from hmoe_lib.experiments.catalogue import get
+from hmoe_lib.experiments.config import Experiment, Panel, _integer
+from hmoe_lib.experiments.result import ExperimentResult, keys
+from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
+
+Array = np.ndarray
+
+__all__ = ["generator", "grid", "replicate", "run"]
+
+
+def run(
+    experiment: str | Experiment,
+    quick: bool = False,
+    jobs: int = 2,
+    progress: bool = True,
+    store: str | Path | None = None,
+    resume: bool = True,
+    panels: str | Iterable[str] | None = None,
+    cache: bool = False,
+) -> ExperimentResult:
+    """Run an experiment of the catalogue, or one of the reader's.
+
+    Parameters
+    ----------
+    experiment : str or Experiment
+        A name of the catalogue, or a config.
+    quick : bool, default False
+        The coarse version: it shows that everything works, not the rate.
+    jobs : int, default 2
+        Workers, at least 1. Any number gives the same bits.
+    progress : bool, default True
+        A bar on standard error.
+    store : str or Path, optional
+        Folder into which the result is written as NAME.npz and NAME.json.
+    resume : bool, default True
+        Go on from the replicates that a stopped run of the same config by the same code left.
+    panels : str or sequence of str, optional
+        These panels only; their numbers are those of the full run.
+    cache : bool, default False
+        Take the result from the local cache if it is there, and keep it there.
+
+    Returns
+    -------
+    ExperimentResult
+        One row a replicate, in a fixed order.
+
+    Raises
+    ------
+    ValueError
+        For an unknown experiment or panel (the closest one is suggested) and for jobs < 1.
+
+    Notes
+    -----
+    Replicate r at size n draws its data and its start from ``SeedSequence([hash of the
+    experiment's name, n, r])``: all panels of a replicate see the same inputs and noise, and no
+    number depends on which other replicates run. The engine is joblib's and can be exchanged with
+    ``joblib.parallel_config``; each replicate computes with one BLAS thread in every engine.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from hmoe_lib.experiments import get, run
+    >>> tiny = replace(get("figure1").select("mha-K3"), sizes=(300,), replicates=1)
+    >>> result = run(tiny, jobs=1, progress=False, resume=False)
+    >>> result.rows["panel"], result.rows["loss"] > 0
+    (array(['mha-K3'], dtype='<U40'), array([ True]))
+    """
+    config = get(experiment) if isinstance(experiment, str) else experiment
+    if not isinstance(config, Experiment):
+        raise ValueError(f"experiment: expected a name or an Experiment, got {experiment!r}")
+    _integer("jobs", jobs, least=1)
+    config = config.select(panels)
+    config = config.quick() if quick else config
+    result = files.cached(config) if cache else None
+    if result is None:
+        result = _computed(config, jobs, progress, resume)
+        if cache:
+            files.remember(result)
+    if store is not None:
+        files.save(result, store)
+    return result
+
+
+def replicate(config: Experiment, panel: str, n: int, number: int) -> dict:
+    """Compute one replicate: the same numbers as in a full run, to the last bit.
+
+    Parameters
+    ----------
+    config : Experiment
+        Gives name, noise and grid; its sizes and number of replicates do not matter.
+    panel : str
+        Name of the panel.
+    n : int
+        Sample size.
+    number : int
+        Which replicate, from 0.
+
+    Returns
+    -------
+    dict
+        The fields of a row, with the fitted vector ``theta`` and ``seconds``.
+    """
+    began = time.perf_counter()
+    chosen = config.panel(panel)
+    with _blas().limit(limits=1, user_api="blas"):
+        record = _fitted(config, chosen, n, number)
+    return {**record, "seconds": time.perf_counter() - began}
+
+
+def generator(*origin: str | int) -> np.random.Generator:
+    """Return the random generator of an origin, such as (experiment, n, replicate)."""
+    return np.random.default_rng(_seed(*origin))
+
+
+def grid(points: int, dim: int) -> Array:
+    """Return the midpoints of a regular grid on [-1, 1]^d, shape (points^d, d).
+
+    Examples
+    --------
+    >>> grid(2, 1).ravel()
+    array([-0.5,  0.5])
+    """
+    line = (np.arange(points) + 0.5) * (2.0 / points) - 1.0
+    return np.stack(np.meshgrid(*[line] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+
+
+# ---- one replicate -------------------------------------------------------------------------------
+
+
+def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
+    data, start_rng = map(np.random.default_rng, _seed(config.name, n, number).spawn(2))
+    model, truth = panel.model(), panel.truth
+    X, y = model.sample(truth, n, noise_sd=config.noise_sd, rng=data)
+    start = estimation.near_truth_start(
+        truth, channels=panel.channels, distance=panel.start.distance(n), rng=start_rng
+    ).measure
+    fit = _fit(panel, X, y, start)
+    points = grid(config.grid, truth.dim)
+    losses = _losses(model, fit.measure, truth, points)
+    error = model.predict(fit.measure, points) - model.predict(truth, points)
+    return {
+        "panel": panel.name,
+        "n": n,
+        "replicate": number,
+        "loss": losses[panel.loss],
+        **{f"loss_{name}": value for name, value in losses.items()},
+        "function_error": float(np.sqrt(np.mean(error**2))),
+        "start_loss": _losses(model, start, truth, points)[panel.loss],
+        "fit_loss": float(fit.loss),
+        "status": str(fit.status),
+        "iterations": int(fit.iterations),
+        "hit_bounds": _at_bounds(panel, fit.measure),
+        "theta": fit.measure.to_vector().tolist(),
+    }
+
+
+def _fit(panel: Panel, X: Array, y: Array, start: HierarchicalMeasure):
+    options = dict(panel.optimiser.options)
+    if panel.optimiser.name == "gradient_descent":
+        return estimation.fit_gradient_descent(panel.model(), X, y, start, **options)
+    bounds = _box(panel)
+    return estimation.fit_least_squares(panel.model(), X, y, start, bounds=bounds, **options)
+
+
+def _losses(model, G: HierarchicalMeasure, truth: HierarchicalMeasure, X: Array) -> dict:
+    return {
+        "r1": float(voronoi_loss_r(model, G, truth, X, r=1)),
+        "voronoi": float(voronoi_loss(model, G, truth, X)),
+    }
+
+
+def _seed(*origin: str | int) -> np.random.SeedSequence:
+    # Python's own hash() of a text changes from process to process.
+    words = [
+        int.from_bytes(hashlib.sha256(part.encode()).digest()[:8]) if isinstance(part, str) else part
+        for part in origin
+    ]
+    return np.random.SeedSequence(words)
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    # Sums of BLAS depend on its number of threads, so a replicate always has one of its own.
+    return ThreadpoolController()
+
+
+# ---- many replicates -----------------------------------------------------------------------------
+
+
+def _computed(config: Experiment, jobs: int, progress: bool, resume: bool) -> ExperimentResult:
+    journal = files.Journal(config)
+    if not resume:
+        journal.remove()
+    records = {_key(record): record for record in journal.records()}
+    # The slowest first: no worker is left alone with a long fit at the end.
+    todo = sorted((key for key in keys(config) if key not in records), key=lambda key: -key[1])
+    with tqdm(
+        total=len(todo) + len(records),
+        initial=len(records),
+        disable=not progress,
+        desc=config.stem,
+        unit="fit",
+    ) as bar:
+        for record in _parallel(config, todo, jobs):
+            journal.append(record)
+            records[_key(record)] = record
+            bar.update()
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    result = ExperimentResult.from_records(config, records.values(), files.versions(), date)
+    journal.remove()
+    return result
+
+
+def _parallel(config: Experiment, todo: list, jobs: int) -> Iterator[dict]:
+    jobs = min(jobs, len(todo)) or 1
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    return parallel(delayed(replicate)(config, *key) for key in todo)
+
+
+def _key(record: dict) -> tuple[str, int, int]:
+    return record["panel"], record["n"], record["replicate"]
