@@ -1,0 +1,107 @@
+"""Boxes: the compact parameter space of assumption (A.1), made explicit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hmoe_lib.measures import HierarchicalMeasure
+
+Array = np.ndarray
+
+__all__ = ["Box"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """Lower and upper bounds on a parameter vector.
+
+    Parameters
+    ----------
+    lower, upper : array_like, shape (p,)
+        Bounds in the order of ``G.to_vector()``; infinite entries are allowed.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, a bound is NaN, or a lower bound is not below its upper bound.
+
+    Examples
+    --------
+    >>> Box([0.0, -1.0], [2.0, 1.0]).clip(np.array([3.0, 0.5]))
+    array([2. , 0.5])
+    """
+
+    lower: Array
+    upper: Array
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper"):
+            bound = np.array(getattr(self, name), dtype=float)
+            if bound.ndim != 1 or np.isnan(bound).any():
+                raise ValueError(f"{name}: expected a vector without NaN, got shape {bound.shape}")
+            bound.flags.writeable = False
+            object.__setattr__(self, name, bound)
+        if self.lower.shape != self.upper.shape:
+            raise ValueError(f"upper: expected shape {self.lower.shape}, got {self.upper.shape}")
+        if np.any(self.lower >= self.upper):
+            j = int(np.argmax(self.lower >= self.upper))
+            raise ValueError(
+                f"upper: expected more than lower at entry {j}, got {self.upper[j]:g} "
+                f"for lower {self.lower[j]:g}"
+            )
+
+    @classmethod
+    def around(cls, G: HierarchicalMeasure, factor: float = 2.0) -> Box:
+        """Return a box of a multiple of the measure's largest entry in each block.
+
+        M and a lie in [-factor * largest, factor * largest], omega in [0, factor * largest]; a
+        block that is all zero counts as having largest entry 1.
+
+        Raises
+        ------
+        ValueError
+            If factor is not finite or below 1.
+        """
+        if not (np.isfinite(factor) and factor >= 1):
+            raise ValueError(f"factor: expected a finite number >= 1, got {factor!r}")
+        vector = G.to_vector()
+        upper = np.empty_like(vector)
+        for block in G.shape.slices.values():
+            upper[block] = factor * (np.abs(vector[block]).max(initial=0.0) or 1.0)
+        lower = -upper
+        if not G.signed:
+            lower[G.shape.slices["omega"]] = 0.0
+        return cls(lower, upper)
+
+    @classmethod
+    def nonnegative_weights(cls, G: HierarchicalMeasure) -> Box:
+        """Return the box without bounds except omega >= 0: parameter space not compact."""
+        lower = np.full(G.shape.size, -np.inf)
+        if not G.signed:
+            lower[G.shape.slices["omega"]] = 0.0
+        return cls(lower, np.full(G.shape.size, np.inf))
+
+    def clip(self, theta: Array) -> Array:
+        """Return the nearest point of the box."""
+        return np.clip(theta, self.lower, self.upper)
+
+    def outward(self, theta: Array, direction: Array) -> Array:
+        """Return which parameters sit on a bound that the direction would cross."""
+        return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
+
+    def check_start(self, G: HierarchicalMeasure) -> Array:
+        """Return the start's vector, or say which entry lies outside."""
+        theta = G.to_vector()
+        if self.lower.shape != theta.shape:
+            raise ValueError(f"bounds: expected {theta.size} entries, got {self.lower.size}")
+        outside = (theta < self.lower) | (theta > self.upper)
+        if outside.any():
+            j = int(np.argmax(outside))
+            block = next(name for name, s in G.shape.slices.items() if s.start <= j < s.stop)
+            raise ValueError(
+                f"start: {block} entry {j} is {theta[j]:g}, expected within bounds "
+                f"[{self.lower[j]:g}, {self.upper[j]:g}]"
+            )
+        return theta.copy()

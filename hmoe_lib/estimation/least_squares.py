@@ -1,0 +1,158 @@
+"""Bounded least squares by the Levenberg-Marquardt method on blockwise normal equations."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from hmoe_lib.blocks import Samples
+from hmoe_lib.estimation.bounds import Box
+from hmoe_lib.estimation.result import FitResult, make_result
+from hmoe_lib.estimation.setup import prepare
+from hmoe_lib.measures import HierarchicalMeasure, Shape
+from hmoe_lib.models import NormalEquations
+
+Array = np.ndarray
+
+__all__ = ["fit_least_squares"]
+
+FIRST_DAMPING = 1e-3
+LARGEST_DAMPING = 1e12  # steps are then below rounding
+COARSE_SHARE = 8  # the coarse stage sees one sample in eight
+COARSE_MINIMUM = 50  # ... but at least this many for each parameter
+COARSE_TOLERANCE = 1e-5
+
+
+def fit_least_squares(
+    model,
+    X,
+    y,
+    start: HierarchicalMeasure,
+    bounds: Box | None = None,
+    max_iterations: int = 200,
+    tolerance: float = 1e-9,
+    coarse: bool = True,
+) -> FitResult:
+    r"""Minimise the mean squared residual inside a box.
+
+    Parameters
+    ----------
+    model : HierarchicalModel
+        Model to fit.
+    X : array_like, shape (n, d)
+    y : array_like, shape (n,)
+    start : HierarchicalMeasure
+        First iterate; its K is the number of channels fitted.
+    bounds : Box, optional
+        By default twice the start's largest entry in each block, omega in [0, twice its largest].
+    max_iterations : int, default 200
+        Largest number of accepted steps on the full sample.
+    tolerance : float, default 1e-9
+        Converged when the step promises a decrease below this fraction of the loss.
+    coarse : bool, default True
+        Begin on a fixed share of the sample, when n is large enough for it to pay.
+
+    Returns
+    -------
+    FitResult
+        ``history`` covers the full sample only.
+
+    Raises
+    ------
+    ValueError
+        For data or a start that do not fit each other, a start outside the bounds, and n smaller
+        than the number of parameters.
+
+    Notes
+    -----
+    Each step minimises :math:`g^\top \delta + \tfrac12 \delta^\top (J^\top J/n + \lambda D)
+    \delta` over the box, D the largest diagonal seen so far; the damping follows Nielsen's rule.
+    :math:`J^\top J` is summed over blocks, so memory does not grow with n.
+
+    Examples
+    --------
+    >>> from hmoe_lib.models import ValueGated
+    >>> model = ValueGated("sigmoid", bias=1.0)
+    >>> truth = HierarchicalMeasure([[2.0]], np.zeros((1, 1, 1, 1)), [[[[2.0]]]])
+    >>> X, y = model.sample(truth, 500, noise_sd=0.0, rng=np.random.default_rng(0))
+    >>> start = HierarchicalMeasure([[1.0]], np.zeros((1, 1, 1, 1)), [[[[1.0]]]])
+    >>> fit = fit_least_squares(model, X, y, start)
+    >>> fit.status, bool(fit.loss < 1e-12)
+    ('converged', True)
+    """
+    bounds = Box.around(start) if bounds is None else bounds
+    samples, theta = prepare(X, y, start, bounds, max_iterations, tolerance)
+    shape = start.shape
+    few = max(len(samples) // COARSE_SHARE, COARSE_MINIMUM * shape.size)
+    if coarse and 2 * few <= len(samples):
+        head = samples.head(few)
+        theta, _, _, _ = _descend(
+            model, theta, shape, head, bounds, max_iterations, COARSE_TOLERANCE
+        )
+    theta, status, history, gradient = _descend(
+        model, theta, shape, samples, bounds, max_iterations, tolerance
+    )
+    return make_result(start, bounds, theta, status, history, gradient)
+
+
+def _descend(
+    model, theta: Array, shape: Shape, samples: Samples, box: Box, max_steps: int, tolerance: float
+):
+    """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
+    here = model.normal_equations_at(theta, shape, samples)
+    if not np.isfinite(here.loss):
+        return theta, "diverged", [np.inf], np.zeros_like(theta)
+    history = [here.loss]
+    scale = np.zeros_like(theta)
+    damping, growth, refused = FIRST_DAMPING, 2.0, False
+    while len(history) <= max_steps:
+        scale = np.maximum(scale, np.diag(here.gram))
+        step = _bounded_step(theta, here, damping, scale, box)
+        # The loss is the mean square, the normal equations those of half of it: hence the 2.
+        promised = -2.0 * (here.gradient @ step) - step @ here.gram @ step
+        if promised <= tolerance * here.loss:
+            if refused or damping <= FIRST_DAMPING:
+                return theta, "converged", history, 2.0 * here.gradient
+            damping *= 0.1  # a step kept short by old damping proves nothing: try a longer one
+            continue
+        trial = box.clip(theta + step)
+        there = model.normal_equations_at(trial, shape, samples)
+        gain = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
+        if gain > 0:
+            theta, here = trial, there
+            history.append(here.loss)
+            damping *= max(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
+            growth, refused = 2.0, False
+        else:
+            damping, growth, refused = damping * growth, growth * 2.0, True
+            if damping > LARGEST_DAMPING:
+                return theta, "stalled", history, 2.0 * here.gradient
+    return theta, "out of steps", history, 2.0 * here.gradient
+
+
+def _bounded_step(
+    theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box
+) -> Array:
+    """Damped Gauss-Newton step inside the box: parameters that would leave it stop on it."""
+    # The floor keeps parameters without influence (omega = 0 hides its a) from a zero pivot.
+    ridge = damping * np.maximum(scale, 1e-10 * scale.max() + np.finfo(float).tiny)
+    matrix = here.gram + np.diag(ridge)
+    step = np.zeros_like(theta)
+    free = ~box.outward(theta, -here.gradient)
+    while free.any():
+        rhs = -here.gradient[free] - matrix[np.ix_(free, ~free)] @ step[~free]
+        step[free] = _solve(matrix[np.ix_(free, free)], rhs)
+        trial = theta + step
+        leaving = free & ((trial < box.lower) | (trial > box.upper))
+        if not leaving.any():
+            break
+        step[leaving] = (box.clip(trial) - theta)[leaving]
+        free &= ~leaving
+    return step
+
+
+def _solve(matrix: Array, rhs: Array) -> Array:
+    try:
+        return cho_solve(cho_factor(matrix), rhs)
+    except LinAlgError:
+        return np.linalg.lstsq(matrix, rhs, rcond=None)[0]

@@ -1,0 +1,33 @@
+"""Checks that every fit makes before its first step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hmoe_lib.blocks import Samples
+from hmoe_lib.estimation.bounds import Box
+from hmoe_lib.measures import HierarchicalMeasure
+
+__all__ = ["prepare"]
+
+
+def prepare(
+    X, y, start: HierarchicalMeasure, bounds: Box, max_steps: int, tolerance: float
+) -> tuple[Samples, np.ndarray]:
+    """Return checked samples and the start's parameter vector."""
+    if not isinstance(start, HierarchicalMeasure):
+        raise ValueError(f"start: expected a HierarchicalMeasure, got {type(start).__name__}")
+    if not isinstance(bounds, Box):
+        raise ValueError(f"bounds: expected a Box or None, got {type(bounds).__name__}")
+    if int(max_steps) != max_steps or max_steps < 1:
+        raise ValueError(f"largest number of steps: expected an integer >= 1, got {max_steps!r}")
+    if not (np.isfinite(tolerance) and tolerance > 0):
+        raise ValueError(f"tolerance: expected a finite number > 0, got {tolerance!r}")
+    samples = Samples(X, y)
+    if samples.dim != start.dim:
+        raise ValueError(f"X: expected shape (n, {start.dim}), got {samples.X.shape}")
+    if len(samples) < start.shape.size:
+        raise ValueError(
+            f"X: expected at least {start.shape.size} samples, one a parameter, got {len(samples)}"
+        )
+    return samples, bounds.check_start(start)
