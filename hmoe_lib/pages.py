@@ -9,7 +9,7 @@ def glue(name, value):
     Parameters
     ----------
     name : str
-        The name under which the text refers to the value: ``{glue:text}`name:.3f` ``.
+        The name under which the text refers to the value, with the role ``glue:text``.
     value : object
         The value; a numpy scalar is turned into the Python number that a format needs.
 

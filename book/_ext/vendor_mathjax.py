@@ -1,4 +1,4 @@
-"""Vendor MathJax so that formulas need no network: `python book/_ext/vendor_mathjax.py` (needs npm).
+"""Vendor MathJax so that formulas need no network: `make mathjax`, which needs npm.
 
 Only what the book can ask for is kept: the combined TeX component, its fonts, and the extensions
 that the component's autoloader fetches on first use of a macro such as `\\boldsymbol`.

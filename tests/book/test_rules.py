@@ -1,0 +1,167 @@
+"""Each rule passes on a good page and fails on the page that breaks it."""
+
+import nbformat
+import pytest
+import rules
+import toc
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+ALT = "Two straight lines that fall from left to right, one of them twice as fast."
+FIGURE = {"image": {"alt": ALT}, "figure": {"caption": "Two lines", "name": "fig-lines"}}
+
+
+@pytest.fixture
+def good():
+    nb = new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+    nb.cells = [
+        new_markdown_cell("# A page"),
+        new_code_cell("import numpy as np"),
+        new_code_cell("ax.plot(x)\nfig, ax = plt.subplots()", metadata={"mystnb": FIGURE}),
+        new_code_cell("# Contract: the numbers of this page\nassert np.pi > 3"),
+    ]
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    nbformat.validate(nb)
+    return nb
+
+
+@pytest.mark.parametrize("rule", rules.NOTEBOOK_RULES)
+def test_a_good_notebook_passes(good, rule):
+    assert rule(good) == []
+
+
+def stored_count(nb):
+    nb.cells[1].execution_count = 3
+
+
+def stored_output(nb):
+    nb.cells[1].outputs = [nbformat.v4.new_output("stream", text="1")]
+
+
+def old_format(nb):
+    nb.nbformat_minor = 4
+
+
+def other_kernel(nb):
+    nb.metadata.kernelspec.name = "julia"
+
+
+def repeated_id(nb):
+    nb.cells[1].id = nb.cells[2].id
+
+
+def figure_without_metadata(nb):
+    nb.cells[2].metadata = nbformat.from_dict({})
+
+
+def short_alt(nb):
+    nb.cells[2].metadata.mystnb.image.alt = "Two lines"
+
+
+def long_alt(nb):
+    nb.cells[2].metadata.mystnb.image.alt = "Two lines " * 31
+
+
+def no_caption(nb):
+    del nb.cells[2].metadata.mystnb.figure["caption"]
+
+
+def no_name(nb):
+    del nb.cells[2].metadata.mystnb.figure["name"]
+
+
+def long_cell(nb):
+    nb.cells[1].source = "x = 1\n" * 26
+
+
+def mostly_long_cells(nb):
+    nb.cells[1].source = nb.cells[2].source = "x = 1\n" * 9
+
+
+def no_contract(nb):
+    nb.cells[3].source = "assert np.pi > 3"
+
+
+def contract_not_last(nb):
+    nb.cells.append(new_code_cell("x = 1"))
+
+
+def contract_without_assert(nb):
+    nb.cells[3].source = "# Contract: nothing to assert\nprint(1)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "damage"),
+    [
+        (rules.stored_outputs, stored_count),
+        (rules.stored_outputs, stored_output),
+        (rules.notebook_format, old_format),
+        (rules.notebook_format, other_kernel),
+        (rules.notebook_format, repeated_id),
+        (rules.figures, figure_without_metadata),
+        (rules.figures, short_alt),
+        (rules.figures, long_alt),
+        (rules.figures, no_caption),
+        (rules.figures, no_name),
+        (rules.cell_lengths, long_cell),
+        (rules.cell_lengths, mostly_long_cells),
+        (rules.contract, no_contract),
+        (rules.contract, contract_not_last),
+        (rules.contract, contract_without_assert),
+    ],
+)
+def test_a_damaged_notebook_is_refused(good, rule, damage):
+    damage(good)
+    assert rule(good) != []
+
+
+EXERCISE = "```{exercise} Twins\n:label: ex-twins\n\nFind one.\n```\n"
+SOLUTION = "```{solution} ex-twins\n:class: dropdown\n\nSwap.\n```\n"
+
+
+def test_a_solved_exercise_passes():
+    assert rules.unsolved_exercises(EXERCISE + SOLUTION) == []
+    assert rules.unsolved_exercises((EXERCISE + SOLUTION).replace("```", "::::")) == []
+
+
+@pytest.mark.parametrize("text", [EXERCISE, SOLUTION, EXERCISE.replace(":label: ex-twins\n", "")])
+def test_an_exercise_without_its_solution_is_refused(text):
+    assert len(rules.unsolved_exercises(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/" + "work/main/x", "'/" + "tmp/x'", "(/" + "home/me/x)", "C:" + "\\x"]
+)
+def test_an_absolute_path_is_refused(path):
+    assert rules.absolute_paths(f"see\n{path}") == ["line 2: an absolute path of one machine"]
+
+
+@pytest.mark.parametrize("text", ["book/work/x", "https://example.org/home/x", "a / b", "./tmp/x"])
+def test_other_slashes_pass(text):
+    assert rules.absolute_paths(text) == []
+
+
+@pytest.fixture
+def small_book(tmp_path):
+    (tmp_path / "book" / "_static").mkdir(parents=True)
+    for name in ("index.md", "one.md", "_static/licence.md"):
+        (tmp_path / "book" / name).write_text("# Page\n", encoding="utf8")
+    (tmp_path / "_toc.yml").write_text(
+        "format: jb-book\nroot: book/index\nparts:\n- chapters:\n  - file: book/one\n",
+        encoding="utf8",
+    )
+    return tmp_path
+
+
+def test_toc_and_files_agree(small_book):
+    assert rules.toc_gaps(small_book) == []
+    assert [path.name for path in toc.pages(small_book)] == ["index.md", "one.md"]
+
+
+def test_a_missing_page_is_refused(small_book):
+    (small_book / "book" / "one.md").unlink()
+    assert rules.toc_gaps(small_book) == ["_toc.yml names book/one, which does not exist"]
+
+
+def test_a_forgotten_page_is_refused(small_book):
+    (small_book / "book" / "two.ipynb").write_text("{}", encoding="utf8")
+    assert rules.toc_gaps(small_book) == ["book/two.ipynb is not in _toc.yml"]
