@@ -60,6 +60,15 @@ def strip_scripts(app, pagename, templatename, context, doctree) -> None:
     ]
 
 
+def download_files(app, pagename, templatename, context, doctree) -> None:
+    """Let the download links download: without the attribute a browser shows a notebook's JSON."""
+    for group in context.get("header_buttons", ()):
+        for button in group.get("buttons", ()):
+            if button.get("label", "").startswith("download-") and "url" in button:
+                # The theme's template has no place for an attribute but the end of the address.
+                button["url"] += '" download="'
+
+
 def _source(script) -> str:
     attributes = getattr(script, "attributes", {})
     return f"{getattr(script, 'filename', script)} {attributes.get('body', '')}"
@@ -73,5 +82,6 @@ def setup(app):
         drop_launch_buttons_without_repository,
     ):
         app.connect("config-inited", prepare)
-    app.connect("html-page-context", strip_scripts, priority=900)
+    for adjust in (strip_scripts, download_files):
+        app.connect("html-page-context", adjust, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
