@@ -1,0 +1,32 @@
+"""Versions are written in more than one place: they agree."""
+
+import re
+
+import toc
+import yaml
+
+
+def pins(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
+
+
+def hook_pins() -> dict[str, str]:
+    config = yaml.safe_load((toc.ROOT / ".pre-commit-config.yaml").read_text(encoding="utf8"))
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    return pins("\n".join(pin for hook in hooks for pin in hook["additional_dependencies"]))
+
+
+def test_hooks_use_the_pins_of_the_requirements():
+    required = pins((toc.ROOT / "requirements.txt").read_text(encoding="utf8"))
+    hooks = hook_pins()
+    assert {"ruff", "codespell", "nbstripout"} == set(hooks)
+    assert {name: hooks[name] for name in ("ruff", "codespell")} == {
+        name: required[name] for name in ("ruff", "codespell")
+    }
+
+
+def test_every_requirement_is_pinned_exactly():
+    lines = (toc.ROOT / "requirements.txt").read_text(encoding="utf8").splitlines()
+    packages = [line for line in lines if line and not line.startswith("#")]
+    assert [line for line in packages if line != "-e ." and not pins(line)] == []
+    assert "-e ." in packages
