@@ -53,11 +53,14 @@ class Box:
             )
 
     @classmethod
-    def around(cls, G: HierarchicalMeasure, factor: float = 2.0) -> Box:
+    def around(
+        cls, G: HierarchicalMeasure, factor: float = 2.0, channels: int | None = None
+    ) -> Box:
         """Return a box of a multiple of the measure's largest entry in each block.
 
         M and a lie in [-factor * largest, factor * largest], omega in [0, factor * largest]; a
-        block that is all zero counts as having largest entry 1.
+        block that is all zero counts as having largest entry 1. The box is for measures with
+        G's number of channels, or with the number given.
 
         Raises
         ------
@@ -66,13 +69,15 @@ class Box:
         """
         if not (np.isfinite(factor) and factor >= 1):
             raise ValueError(f"factor: expected a finite number >= 1, got {factor!r}")
+        shape = G.shape if channels is None else G.shape._replace(channels=channels)
         vector = G.to_vector()
-        upper = np.empty_like(vector)
-        for block in G.shape.slices.values():
-            upper[block] = factor * (np.abs(vector[block]).max(initial=0.0) or 1.0)
+        upper = np.empty(shape.size)
+        for name, block in G.shape.slices.items():
+            largest = np.abs(vector[block]).max(initial=0.0) or 1.0
+            upper[shape.slices[name]] = factor * largest
         lower = -upper
         if not G.signed:
-            lower[G.shape.slices["omega"]] = 0.0
+            lower[shape.slices["omega"]] = 0.0
         return cls(lower, upper)
 
     @classmethod

@@ -73,7 +73,7 @@ def fit_least_squares(
     --------
     >>> from hmoe_lib.models import ValueGated
     >>> model = ValueGated("sigmoid", bias=1.0)
-    >>> truth = HierarchicalMeasure([[2.0]], np.zeros((1, 1, 1, 1)), [[[[2.0]]]])
+    >>> truth = HierarchicalMeasure([[1.5]], np.zeros((1, 1, 1, 1)), [[[[1.5]]]])
     >>> X, y = model.sample(truth, 500, noise_sd=0.0, rng=np.random.default_rng(0))
     >>> start = HierarchicalMeasure([[1.0]], np.zeros((1, 1, 1, 1)), [[[[1.0]]]])
     >>> fit = fit_least_squares(model, X, y, start)
@@ -107,9 +107,9 @@ def _descend(
     damping, growth, refused = FIRST_DAMPING, 2.0, False
     while len(history) <= max_steps:
         scale = np.maximum(scale, np.diag(here.gram))
-        step = _bounded_step(theta, here, damping, scale, box)
+        step, hessian = _damped_step(theta, here, damping, scale, box)
         # The loss is the mean square, the normal equations those of half of it: hence the 2.
-        promised = -2.0 * (here.gradient @ step) - step @ here.gram @ step
+        promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
         if promised <= tolerance * here.loss:
             if refused or damping <= FIRST_DAMPING:
                 return theta, "converged", history, 2.0 * here.gradient
@@ -130,18 +130,30 @@ def _descend(
     return theta, "out of steps", history, 2.0 * here.gradient
 
 
-def _bounded_step(
-    theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box
-) -> Array:
-    """Damped Gauss-Newton step inside the box: parameters that would leave it stop on it."""
+def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box):
+    """Newton step where the damped Hessian is positive definite, else Gauss-Newton step.
+
+    Where channels are fitted twice, Gauss-Newton alone is slow: the derivative that separates
+    two copies vanishes with their distance, and r times the second derivative is as large as
+    its square.
+    """
     # The floor keeps parameters without influence (omega = 0 hides its a) from a zero pivot.
     ridge = damping * np.maximum(scale, 1e-10 * scale.max() + np.finfo(float).tiny)
-    matrix = here.gram + np.diag(ridge)
+    for hessian in (here.gram + here.curvature, here.gram):
+        try:
+            return _bounded_step(theta, here.gradient, hessian + np.diag(ridge), box), hessian
+        except LinAlgError:
+            continue
+    return np.zeros_like(theta), here.gram
+
+
+def _bounded_step(theta: Array, gradient: Array, matrix: Array, box: Box) -> Array:
+    """Minimise the damped quadratic in the box: parameters that would leave it stop on it."""
     step = np.zeros_like(theta)
-    free = ~box.outward(theta, -here.gradient)
+    free = ~box.outward(theta, -gradient)
     while free.any():
-        rhs = -here.gradient[free] - matrix[np.ix_(free, ~free)] @ step[~free]
-        step[free] = _solve(matrix[np.ix_(free, free)], rhs)
+        rhs = -gradient[free] - matrix[np.ix_(free, ~free)] @ step[~free]
+        step[free] = cho_solve(cho_factor(matrix[np.ix_(free, free)]), rhs)
         trial = theta + step
         leaving = free & ((trial < box.lower) | (trial > box.upper))
         if not leaving.any():
@@ -149,10 +161,3 @@ def _bounded_step(
         step[leaving] = (box.clip(trial) - theta)[leaving]
         free &= ~leaving
     return step
-
-
-def _solve(matrix: Array, rhs: Array) -> Array:
-    try:
-        return cho_solve(cho_factor(matrix), rhs)
-    except LinAlgError:
-        return np.linalg.lstsq(matrix, rhs, rcond=None)[0]

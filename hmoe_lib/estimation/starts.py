@@ -69,7 +69,7 @@ def near_truth_start(
         raise ValueError(f"channels: expected an integer >= {G_star.channels}, got {channels!r}")
     if not (np.isfinite(distance) and distance >= 0):
         raise ValueError(f"distance: expected a finite number >= 0, got {distance!r}")
-    H, N, K_star, d = G_star.shape
+    H, N, K_star, _ = G_star.shape
     K = int(channels)
     extra = rng.integers(K_star, size=(H, K - K_star))
     origin = np.concatenate([np.broadcast_to(np.arange(K_star), (H, K_star)), extra], axis=1)

@@ -1,0 +1,163 @@
+"""What the three models share: checks, loops over blocks, sampling.
+
+A model is one formula for one block of samples, with its derivatives written out. Inside a block,
+arrays are features first: scores and gates (H, N, B), experts (H, N, K, B), channels (H, K, B).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hmoe_lib.blocks import Block, Samples
+from hmoe_lib.measures import HierarchicalMeasure, Shape
+from hmoe_lib.models.formulas import Curvature
+
+Array = np.ndarray
+
+__all__ = ["HierarchicalModel", "NormalEquations"]
+
+
+class NormalEquations(NamedTuple):
+    """Least squares at one parameter, in means over the sample.
+
+    loss: mean squared residual; gradient: J^T r / n; gram: J^T J / n; curvature: sum of
+    r times the second derivatives of the function, over n. Half the Hessian of the loss is
+    gram + curvature.
+    """
+
+    loss: float
+    gradient: Array
+    gram: Array
+    curvature: Array
+
+
+class HierarchicalModel:
+    """What the three models share; use :class:`Mha`, :class:`ValueGated`, :class:`OutputGated`."""
+
+    # ---- for readers: measures in, arrays out ------------------------------------------------
+
+    def predict(self, G: HierarchicalMeasure, X) -> Array:
+        """Return the regression function at every row of X, shape (n,)."""
+        samples = _matching(G, Samples(X))
+        parts = G.shape.split(G.to_vector())
+        return np.concatenate([self._value(parts, block) for block in samples])
+
+    def components(self, G: HierarchicalMeasure, X) -> Array:
+        """Return the channel functions f^{h,k} at every row of X, shape (n, H, K)."""
+        samples = _matching(G, Samples(X))
+        parts = G.shape.split(G.to_vector())
+        return np.concatenate([self._channels(parts, b).transpose(2, 0, 1) for b in samples])
+
+    def jacobian(self, G: HierarchicalMeasure, X) -> Array:
+        """Return the derivatives of predict in the order of G.to_vector(), shape (n, p)."""
+        samples = _matching(G, Samples(X))
+        parts = G.shape.split(G.to_vector())
+        return np.concatenate([self._jacobian(parts, block)[1].T for block in samples])
+
+    def sample(
+        self, G: HierarchicalMeasure, n: int, noise_sd: float = 0.1, *, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Draw X uniform on [-1, 1]^d and y = predict(G, X) + Gaussian noise.
+
+        Parameters
+        ----------
+        G : HierarchicalMeasure
+            The truth.
+        n : int
+            Number of samples, at least 1.
+        noise_sd : float, default 0.1
+            Standard deviation of the noise, at least 0.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        X : ndarray, shape (n, d)
+        y : ndarray, shape (n,)
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
+        if int(n) != n or n < 1:
+            raise ValueError(f"n: expected an integer >= 1, got {n!r}")
+        if not (np.isfinite(noise_sd) and noise_sd >= 0):
+            raise ValueError(f"noise_sd: expected a finite number >= 0, got {noise_sd!r}")
+        X = rng.uniform(-1.0, 1.0, size=(int(n), G.dim))
+        return X, self.predict(G, X) + noise_sd * rng.standard_normal(int(n))
+
+    def loss_and_gradient(self, G: HierarchicalMeasure, X, y) -> tuple[float, Array]:
+        """Return the mean squared residual and its gradient in the order of G.to_vector()."""
+        samples = _matching(G, Samples(X, y))
+        return self.loss_and_gradient_at(G.to_vector(), G.shape, samples)
+
+    def normal_equations(self, G: HierarchicalMeasure, X, y) -> NormalEquations:
+        """Return loss, gradient, gram and curvature of least squares at a measure."""
+        samples = _matching(G, Samples(X, y))
+        return self.normal_equations_at(G.to_vector(), G.shape, samples)
+
+    # ---- for estimators: parameter vectors, samples already checked --------------------------
+
+    def loss_at(self, theta: Array, shape: Shape, samples: Samples) -> float:
+        """Return the mean squared residual at a parameter vector."""
+        parts = shape.split(theta)
+        total = 0.0
+        for block in samples:
+            r = self._value(parts, block) - block.y
+            total += r @ r
+        return total / len(samples)
+
+    def loss_and_gradient_at(
+        self, theta: Array, shape: Shape, samples: Samples
+    ) -> tuple[float, Array]:
+        """Return the mean squared residual and its gradient at a parameter vector."""
+        parts = shape.split(theta)
+        total, gradient = 0.0, np.zeros(shape.size)
+        pieces = shape.split(gradient)
+        for block in samples:
+            total += self._add_gradient(parts, block, pieces)
+        return total / len(samples), gradient * (2.0 / len(samples))
+
+    def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
+        """Return the normal equations at a parameter vector."""
+        parts = shape.split(theta)
+        total, gradient, gram = 0.0, np.zeros(shape.size), np.zeros((shape.size, shape.size))
+        sums = Curvature.zeros(shape)
+        for block in samples:
+            f, J = self._second_order(parts, block, sums)
+            r = f - block.y
+            total += r @ r
+            gradient += J @ r
+            gram += J @ J.T
+        n = len(samples)
+        return NormalEquations(total / n, gradient / n, gram / n, sums.matrix(shape) / n)
+
+    # ---- one formula a model -----------------------------------------------------------------
+
+    def _channels(self, parts, block: Block) -> Array:
+        """Channel functions, (H, K, B)."""
+        raise NotImplementedError
+
+    def _value(self, parts, block: Block) -> Array:
+        """The regression function, (B,)."""
+        return np.tensordot(parts[2], self._channels(parts, block), 2)
+
+    def _add_gradient(self, parts, block: Block, pieces) -> float:
+        """Add sum_b r_b df/dtheta to the pieces (M, a, omega); return sum_b r_b^2."""
+        raise NotImplementedError
+
+    def _jacobian(self, parts, block: Block) -> tuple[Array, Array]:
+        """The regression function (B,) and its derivatives (p, B)."""
+        raise NotImplementedError
+
+    def _second_order(self, parts, block: Block, sums: Curvature) -> tuple[Array, Array]:
+        """As _jacobian, and add r times the second derivatives to the sums."""
+        raise NotImplementedError
+
+
+def _matching(G: HierarchicalMeasure, samples: Samples) -> Samples:
+    if not isinstance(G, HierarchicalMeasure):
+        raise ValueError(f"G: expected a HierarchicalMeasure, got {type(G).__name__}")
+    if samples.dim != G.dim:
+        raise ValueError(f"X: expected shape (n, {G.dim}) for this measure, got {samples.X.shape}")
+    return samples

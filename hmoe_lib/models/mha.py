@@ -1,0 +1,114 @@
+"""Plain multi-head attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hmoe_lib.blocks import Block, Samples
+from hmoe_lib.measures import Shape
+from hmoe_lib.models.base import HierarchicalModel, NormalEquations
+from hmoe_lib.models.formulas import gates
+
+Array = np.ndarray
+
+__all__ = ["Mha"]
+
+
+class Mha(HierarchicalModel):
+    r"""Plain multi-head attention as a regression model, linear experts.
+
+    Notes
+    -----
+    .. math::
+        f_G(x) = \sum_{h,k} \omega_{h,k} \sum_i s_{h,i}(x)\, a_{h,i,k}^\top x, \qquad
+        s_{h,i}(x) = \mathrm{softmax}_i(x^\top M_{h,i} x).
+
+    With :math:`c_{h,i} = \sum_k \omega_{h,k} a_{h,i,k}` it is
+    :math:`\sum_{h,i} s_{h,i}\, c_{h,i}^\top x`: no sum over channels is needed to predict, and
+    none can be seen in the data.
+
+    References
+    ----------
+    Model (2) of the paper.
+
+    Examples
+    --------
+    >>> from hmoe_lib.measures import HierarchicalMeasure
+    >>> G = HierarchicalMeasure([[2.0]], [[[[0.0]], [[0.0]]]], [[[[1.0]], [[3.0]]]])
+    >>> Mha().predict(G, [[1.0], [-0.5]])
+    array([ 4., -2.])
+    """
+
+    def _channels(self, parts, block: Block) -> Array:
+        M, a, _ = parts
+        return np.einsum("hnb,hnkb->hkb", gates(M, block.q), a @ block.x)
+
+    def _value(self, parts, block: Block) -> Array:
+        s, v, _ = _collapsed(parts, block)
+        return np.einsum("hnb,hnb->b", s, v)
+
+    def _add_gradient(self, parts, block: Block, pieces) -> float:
+        _, a, omega = parts
+        s, v, f_h = _collapsed(parts, block)
+        r = f_h.sum(0) - block.y
+        s *= r
+        moment = s @ block.x.T  # (H, N, d): sum_b r s_{h,i} x
+        pieces[0][...] += (s * (v - f_h[:, None]))[:, :-1] @ block.q.T
+        pieces[1][...] += omega[:, None, :, None] * moment[:, :, None, :]
+        pieces[2][...] += np.einsum("hnkd,hnd->hk", a, moment)
+        return r @ r
+
+    def _jacobian(self, parts, block: Block) -> tuple[Array, Array]:
+        f, features = _features(parts, block)
+        return f, _spread(parts) @ features
+
+    def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
+        """Return the normal equations, summed over the few features that f depends on.
+
+        Every derivative is a fixed combination of the s_{h,i} x and s_{h,i} (v_i - f_h) q: the
+        p x p sums follow from those of the features, far fewer than p. The function is bilinear
+        in (omega, a), and Gauss-Newton needs no curvature to converge in a few steps.
+        """
+        parts = shape.split(theta)
+        B = _spread(parts)
+        total, gradient, gram = 0.0, np.zeros(B.shape[1]), np.zeros((B.shape[1],) * 2)
+        for block in samples:
+            f, features = _features(parts, block)
+            r = f - block.y
+            total += r @ r
+            gradient += features @ r
+            gram += features @ features.T
+        n = len(samples)
+        gram = B @ gram @ B.T / n
+        return NormalEquations(total / n, B @ gradient / n, gram, np.zeros_like(gram))
+
+
+def _collapsed(parts, block: Block) -> tuple[Array, Array, Array]:
+    """Gates (H, N, B), experts summed over channels c_{h,i}^T x (H, N, B), heads (H, B)."""
+    M, a, omega = parts
+    s = gates(M, block.q)
+    v = np.einsum("hk,hnkd->hnd", omega, a) @ block.x
+    return s, v, np.einsum("hnb,hnb->hb", s, v)
+
+
+def _features(parts, block: Block) -> tuple[Array, Array]:
+    """The function and its derivatives in M and c, (B,) and (features, B)."""
+    s, v, f_h = _collapsed(parts, block)
+    gate = (s * (v - f_h[:, None]))[:, :-1, None] * block.q
+    expert = s[:, :, None] * block.x
+    width = block.x.shape[1]
+    return f_h.sum(0), np.concatenate([gate.reshape(-1, width), expert.reshape(-1, width)])
+
+
+def _spread(parts) -> Array:
+    """Matrix (p, features) that turns derivatives in M and c into derivatives in (M, a, omega)."""
+    M, a, omega = parts
+    H, N, K, d = a.shape
+    B = np.zeros((M.size + a.size + omega.size, M.size + H * N * d))
+    B[: M.size, : M.size] = np.eye(M.size)
+    for h, i, k in np.ndindex(H, N, K):
+        column = M.size + (h * N + i) * d
+        row = M.size + ((h * N + i) * K + k) * d
+        B[row : row + d, column : column + d] = omega[h, k] * np.eye(d)
+        B[M.size + a.size + h * K + k, column : column + d] = a[h, i, k]
+    return B
