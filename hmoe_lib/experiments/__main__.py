@@ -32,7 +32,9 @@ def _list(options: argparse.Namespace) -> int:
         print(name)
         print(f"  shows   {experiment.title}")
         print(f"  panels  {', '.join(panel.name for panel in experiment.panels)}")
-        print(f"  sizes   {', '.join(map(str, experiment.sizes))}; {experiment.replicates} runs each")
+        print(
+            f"  sizes   {', '.join(map(str, experiment.sizes))}; {experiment.replicates} runs each"
+        )
         print(
             f"  cost    about {_time(experiment.core_seconds)} of one core; "
             f"--quick {_time(quick.core_seconds)}"

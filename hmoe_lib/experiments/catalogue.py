@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hmoe_lib.experiments.config import Experiment, Panel, _one_of, log_sizes
+from hmoe_lib.experiments.checks import one_of
+from hmoe_lib.experiments.config import Experiment, Panel, log_sizes
 from hmoe_lib.measures import HierarchicalMeasure
 
 __all__ = ["EXPERIMENTS", "TRUTH_OUTPUT", "TRUTH_VALUE", "declared", "get"]
@@ -87,7 +88,7 @@ def get(name: str) -> Experiment:
         ...
     ValueError: experiment: 'figur1' is not known; did you mean 'figure1'?
     """
-    _one_of("experiment", name, EXPERIMENTS)
+    one_of("experiment", name, EXPERIMENTS)
     return EXPERIMENTS[name]
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-import math
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hmoe_lib.activations import activation
+from hmoe_lib.experiments.checks import file_name, integer, number, one_of
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import Mha, OutputGated, ValueGated
 
@@ -20,10 +18,9 @@ SETTINGS = {"mha": Mha, "value": ValueGated, "output": OutputGated}
 LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$"}
 # The options an experiment may set; those of the functions fit_* that change what is fitted.
 OPTIMISERS = {
-    "least_squares": ("max_iterations", "tolerance"),
+    "least_squares": ("max_iterations", "tolerance", "coarse"),
     "gradient_descent": ("step", "max_epochs", "tolerance"),
 }
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Start:
     exponent: float = 0.083
 
     def __post_init__(self) -> None:
-        _number("start constant", self.constant, above=0.0)
-        _number("start exponent", self.exponent, least=0.0)
+        number("start constant", self.constant, above=0.0)
+        number("start exponent", self.exponent, least=0.0)
 
     def distance(self, n: int) -> float:
         """Return c n^{-e}."""
@@ -64,9 +61,9 @@ class Optimiser:
     name : {"least_squares", "gradient_descent"}
         The functions fit_least_squares and fit_gradient_descent.
     box : float or None, default 1.3
-        The box is this multiple of the largest true entry of each block; None for no box, which
-        gradient descent needs.
-    options : tuple of (str, number) pairs
+        The box is this multiple of the largest true entry of each block; None for the
+        estimator's own default.
+    options : tuple of (str, number or bool) pairs
         Passed to the estimator; a dict is accepted and stored in sorted order.
 
     Raises
@@ -76,7 +73,7 @@ class Optimiser:
 
     Examples
     --------
-    >>> Optimiser("gradient_descent", box=None, options={"step": 0.05}).options
+    >>> Optimiser("gradient_descent", options={"step": 0.05}).options
     (('step', 0.05),)
     """
 
@@ -85,16 +82,15 @@ class Optimiser:
     options: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _one_of("optimiser", self.name, OPTIMISERS)
+        one_of("optimiser", self.name, OPTIMISERS)
         options = dict(self.options)
         for option, value in options.items():
-            _one_of(f"option of {self.name}", option, OPTIMISERS[self.name])
-            _number(f"option {option}", value)
+            one_of(f"option of {self.name}", option, OPTIMISERS[self.name])
+            if not isinstance(value, bool):
+                number(f"option {option}", value)
         object.__setattr__(self, "options", tuple(sorted(options.items())))
-        if self.name == "gradient_descent" and self.box is not None:
-            raise ValueError(f"box: expected None for gradient descent, got {self.box!r}")
         if self.box is not None:
-            _number("box", self.box, least=1.0)
+            number("box", self.box, least=1.0)
 
 
 @dataclass(frozen=True)
@@ -139,12 +135,12 @@ class Panel:
     optimiser: Optimiser = field(default_factory=Optimiser)
 
     def __post_init__(self) -> None:
-        _name("panel name", self.name, longest=40)
-        _one_of("setting", self.setting, SETTINGS)
-        _one_of("loss", self.loss, LOSSES)
+        file_name("panel name", self.name, longest=40)
+        one_of("setting", self.setting, SETTINGS)
+        one_of("loss", self.loss, LOSSES)
         if not isinstance(self.truth, HierarchicalMeasure):
             raise ValueError(f"truth: expected a HierarchicalMeasure, got {self.truth!r}")
-        _integer("channels", self.channels, least=self.truth.channels)
+        integer("channels", self.channels, least=self.truth.channels)
         if self.setting == "mha":
             if self.activation is not None or self.bias:
                 raise ValueError("activation: expected None and bias 0 for setting 'mha'")
@@ -233,8 +229,8 @@ class Experiment:
     core_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        _name("experiment name", self.name)
-        _name("variant", self.variant)
+        file_name("experiment name", self.name)
+        file_name("variant", self.variant)
         object.__setattr__(self, "panels", tuple(self.panels))
         object.__setattr__(self, "sizes", tuple(self.sizes))
         if not self.panels or not all(isinstance(panel, Panel) for panel in self.panels):
@@ -243,12 +239,12 @@ class Experiment:
         if len(set(names)) < len(names):
             raise ValueError(f"panels: expected unique names, got {names}")
         for n in self.sizes:
-            _integer("sizes", n, least=1)
+            integer("sizes", n, least=1)
         if not self.sizes or any(a >= b for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
             raise ValueError(f"sizes: expected increasing sample sizes, got {self.sizes}")
-        _integer("replicates", self.replicates, least=1)
-        _integer("grid", self.grid, least=2)
-        _number("noise_sd", self.noise_sd, least=0.0)
+        integer("replicates", self.replicates, least=1)
+        integer("grid", self.grid, least=2)
+        number("noise_sd", self.noise_sd, least=0.0)
 
     @property
     def stem(self) -> str:
@@ -258,7 +254,7 @@ class Experiment:
     def panel(self, name: str) -> Panel:
         """Return the panel of that name."""
         panels = {panel.name: panel for panel in self.panels}
-        _one_of("panel", name, panels)
+        one_of("panel", name, panels)
         return panels[name]
 
     def select(self, names: str | Iterable[str] | None) -> Experiment:
@@ -329,34 +325,3 @@ def log_sizes(low: float, high: float, count: int) -> tuple[int, ...]:
     """
     ratio = (high / low) ** (1.0 / (count - 1))
     return tuple(round(low * ratio**j) for j in range(count))
-
-
-# ---- checks --------------------------------------------------------------------------------------
-
-
-def _name(what: str, value, longest: int = 100) -> None:
-    if not isinstance(value, str) or not _NAME.fullmatch(value) or len(value) > longest:
-        raise ValueError(
-            f"{what}: expected up to {longest} letters, digits, dots and hyphens, got {value!r}"
-        )
-
-
-def _one_of(what: str, value, known: Sequence[str]) -> None:
-    if value in known:
-        return
-    near = difflib.get_close_matches(str(value), list(known), n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    raise ValueError(f"{what}: {value!r} is not known; {hint}")
-
-
-def _number(what: str, value, least: float = -math.inf, above: float = -math.inf) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < least or value <= above:
-        bound = f" >= {least:g}" if least > -math.inf else ""
-        bound = f" > {above:g}" if above > -math.inf else bound
-        raise ValueError(f"{what}: expected a finite number{bound}, got {value!r}")
-
-
-def _integer(what: str, value, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{what}: expected an integer >= {least}, got {value!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hmoe_lib.experiments.config import _one_of
+from hmoe_lib.experiments.checks import one_of
 
 Array = np.ndarray
 
@@ -94,7 +94,7 @@ def slope(
     True
     """
     n, values = _checked(n, values)
-    _one_of("statistic", statistic, STATISTICS)
+    one_of("statistic", statistic, STATISTICS)
     if not 0.0 < level < 1.0:
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
     summary = STATISTICS[statistic]
@@ -162,6 +162,4 @@ class SlopeTable(dict):
         head = "".join(f"<th>{cell}</th>" for cell in header)
         lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in body)
         body_html = "".join(f"<tr>{line}</tr>" for line in lines)
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body_html}</tbody></table>"
-        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body_html}</tbody></table>"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hmoe_lib.experiments.config import Experiment, _one_of
+from hmoe_lib.experiments.checks import one_of
+from hmoe_lib.experiments.config import Experiment
 from hmoe_lib.experiments.rates import STATISTICS, SlopeTable, slope
 from hmoe_lib.measures import HierarchicalMeasure, Shape
 
@@ -78,7 +79,9 @@ class ExperimentResult:
             )
         for name in ("theta", "seconds"):
             if len(getattr(self, name)) != len(got):
-                raise ValueError(f"{name}: expected {len(got)} rows, got {len(getattr(self, name))}")
+                raise ValueError(
+                    f"{name}: expected {len(got)} rows, got {len(getattr(self, name))}"
+                )
 
     @classmethod
     def from_records(
@@ -108,9 +111,21 @@ class ExperimentResult:
         ValueError
             For an unknown panel or field; the closest one is suggested.
         """
-        _one_of("field", field, ROW.names)
+        one_of("field", field, ROW.names)
         rows = self.panel(panel)
         return np.array(self.config.sizes), rows[field].reshape(-1, self.config.replicates)
+
+    def alone(self, panel: str) -> ExperimentResult:
+        """Return the result of one panel."""
+        at = self.rows["panel"] == panel
+        return ExperimentResult(
+            self.config.select(panel),
+            self.rows[at],
+            self.theta[at],
+            self.seconds[at],
+            self.versions,
+            self.date,
+        )
 
     def measure(self, panel: str, n: int, replicate: int) -> HierarchicalMeasure:
         """Return the fitted measure of one replicate."""

@@ -17,10 +17,16 @@ from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 from tqdm import tqdm
 
-from hmoe_lib import estimation
+from hmoe_lib.estimation import (
+    Box,
+    fit_gradient_descent,
+    fit_least_squares,
+    near_truth_start,
+)
 from hmoe_lib.experiments import store as files
 from hmoe_lib.experiments.catalogue import get
-from hmoe_lib.experiments.config import Experiment, Panel, _integer
+from hmoe_lib.experiments.checks import integer
+from hmoe_lib.experiments.config import Experiment, Panel
 from hmoe_lib.experiments.result import ExperimentResult, keys
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
@@ -28,6 +34,11 @@ from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
 Array = np.ndarray
 
 __all__ = ["generator", "grid", "replicate", "run"]
+
+_ESTIMATORS = {
+    "least_squares": fit_least_squares,
+    "gradient_descent": fit_gradient_descent,
+}
 
 
 def run(
@@ -90,7 +101,7 @@ def run(
     config = get(experiment) if isinstance(experiment, str) else experiment
     if not isinstance(config, Experiment):
         raise ValueError(f"experiment: expected a name or an Experiment, got {experiment!r}")
-    _integer("jobs", jobs, least=1)
+    integer("jobs", jobs, least=1)
     config = config.select(panels)
     config = config.quick() if quick else config
     result = files.cached(config) if cache else None
@@ -153,10 +164,11 @@ def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
     data, start_rng = map(np.random.default_rng, _seed(config.name, n, number).spawn(2))
     model, truth = panel.model(), panel.truth
     X, y = model.sample(truth, n, noise_sd=config.noise_sd, rng=data)
-    start = estimation.near_truth_start(
-        truth, channels=panel.channels, distance=panel.start.distance(n), rng=start_rng
-    ).measure
-    fit = _fit(panel, X, y, start)
+    box, distance = _box(panel), panel.start.distance(n)
+    start = near_truth_start(truth, panel.channels, distance, rng=start_rng, bounds=box)
+    fit = _ESTIMATORS[panel.optimiser.name](
+        model, X, y, start, bounds=box, **dict(panel.optimiser.options)
+    )
     points = grid(config.grid, truth.dim)
     losses = _losses(model, fit.measure, truth, points)
     error = model.predict(fit.measure, points) - model.predict(truth, points)
@@ -171,17 +183,15 @@ def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
         "fit_loss": float(fit.loss),
         "status": str(fit.status),
         "iterations": int(fit.iterations),
-        "hit_bounds": _at_bounds(panel, fit.measure),
+        "hit_bounds": bool(fit.at_bound.any()),
         "theta": fit.measure.to_vector().tolist(),
     }
 
 
-def _fit(panel: Panel, X: Array, y: Array, start: HierarchicalMeasure):
-    options = dict(panel.optimiser.options)
-    if panel.optimiser.name == "gradient_descent":
-        return estimation.fit_gradient_descent(panel.model(), X, y, start, **options)
-    bounds = _box(panel)
-    return estimation.fit_least_squares(panel.model(), X, y, start, bounds=bounds, **options)
+def _box(panel: Panel) -> Box | None:
+    if panel.optimiser.box is None:
+        return None
+    return Box.around(panel.truth, panel.optimiser.box, channels=panel.channels)
 
 
 def _losses(model, G: HierarchicalMeasure, truth: HierarchicalMeasure, X: Array) -> dict:
@@ -194,7 +204,9 @@ def _losses(model, G: HierarchicalMeasure, truth: HierarchicalMeasure, X: Array)
 def _seed(*origin: str | int) -> np.random.SeedSequence:
     # Python's own hash() of a text changes from process to process.
     words = [
-        int.from_bytes(hashlib.sha256(part.encode()).digest()[:8]) if isinstance(part, str) else part
+        int.from_bytes(hashlib.sha256(part.encode()).digest()[:8])
+        if isinstance(part, str)
+        else part
         for part in origin
     ]
     return np.random.SeedSequence(words)

@@ -1,0 +1,341 @@
+"""Figures: axes in, axes out. One style, one colour for each thing the book shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hmoe_lib.experiments.config import LOSSES, Panel
+from hmoe_lib.experiments.result import ExperimentResult
+
+__all__ = [
+    "COLOURS",
+    "SETTING_NAMES",
+    "history",
+    "rate_figure",
+    "rate_panel",
+    "reference_line",
+    "style",
+    "use",
+]
+
+STYLE = Path(__file__).with_name("book.mplstyle")
+
+# Okabe and Ito's palette, its yellows and sky blue left out for lack of contrast on white.
+COLOURS = {
+    "mha": "#D55E00",
+    "value": "#0072B2",
+    "output": "#007A5A",
+    "theory": "#000000",
+    "start": "#767676",
+    "truth": "#AA4499",
+}
+SETTING_NAMES = {
+    "mha": "Multi-head attention",
+    "value": "Setting I, gate after the values",
+    "output": "Setting II, gate after the output",
+}
+FIELD_NAMES = {
+    "loss_r1": "Voronoi loss $L_{1,1}$",
+    "loss_voronoi": "Voronoi loss $L_2$",
+    "function_error": "function error",
+    "fit_loss": "mean squared residual",
+    "start_loss": "Voronoi loss at the start",
+}
+_THEORY = {"mha": 0.0, "value": -0.5, "output": -0.5}
+
+
+def use() -> None:
+    """Switch to the book's style for the rest of the session.
+
+    Examples
+    --------
+    >>> with plt.rc_context():
+    ...     use()
+    ...     plt.rcParams["axes.spines.top"]
+    False
+    """
+    plt.style.use(STYLE)
+
+
+def style():
+    """Return a context manager: the book's style inside, the old one after.
+
+    Examples
+    --------
+    >>> with style():
+    ...     fig, ax = plt.subplots()
+    >>> fig.get_facecolor()
+    (1.0, 1.0, 1.0, 1.0)
+    >>> plt.close(fig)
+    """
+    return plt.style.context(STYLE)
+
+
+def reference_line(ax: Axes, n, exponent: float, through: tuple[float, float], label: str = ""):
+    """Draw the line c n^exponent through a point (n, value), in the style of theory.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    n : array_like
+        The line spans their range.
+    exponent : float
+        Slope on log-log axes.
+    through : (float, float)
+        A sample size and a value on the line.
+    label : str, optional
+        For the legend; by default the exponent.
+
+    Returns
+    -------
+    matplotlib Line2D
+
+    Examples
+    --------
+    >>> fig, ax = plt.subplots()
+    >>> line = reference_line(ax, [100, 10_000], -0.5, through=(100, 1.0))
+    >>> [round(float(v), 12) for v in line.get_ydata()], line.get_label()
+    ([1.0, 0.1], '$n^{-0.5}$')
+    >>> plt.close(fig)
+    """
+    ends = np.array([np.min(n), np.max(n)], dtype=float)
+    values = through[1] * (ends / through[0]) ** exponent
+    label = label or f"$n^{{{exponent:g}}}$"
+    (line,) = ax.plot(
+        ends, values, color=COLOURS["theory"], linestyle=":", marker="", zorder=4, label=label
+    )
+    return line
+
+
+def rate_panel(
+    ax: Axes,
+    result: ExperimentResult,
+    panel: str,
+    field: str = "loss",
+    theory: float | None = None,
+    show_start: bool = True,
+) -> Axes:
+    """Draw a loss against n: every run, mean and median with fitted slopes, theory's exponent.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Becomes log-log.
+    result : ExperimentResult
+        With at least five sizes if slopes are to be shown; otherwise lines join the points.
+    panel : str
+        Name of the panel.
+    field : str, default "loss"
+        Field of the rows; "function_error" shows prediction instead of recovery.
+    theory : float, optional
+        Exponent of the reference line. By default -1/2 with a gate and for the function error,
+        and 0 for the loss of plain attention, whose channels no sample size identifies.
+    show_start : bool, default True
+        Also draw the median loss of the starts, when a loss is drawn.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For an unknown panel or field, and for values that are not positive.
+
+    Examples
+    --------
+    >>> from hmoe_lib.experiments import get, run
+    >>> from dataclasses import replace
+    >>> tiny = replace(get("figure1").select("mha-K3"), sizes=(300, 600), replicates=2)
+    >>> result = run(tiny, jobs=1, progress=False, resume=False)
+    >>> fig, ax = plt.subplots()
+    >>> rate_panel(ax, result, "mha-K3").get_xscale()
+    'log'
+    >>> plt.close(fig)
+    """
+    config = result.config.panel(panel)
+    n, values = result.values(panel, field)
+    if not np.all(values > 0):
+        raise ValueError(f"{field}: expected positive values for logarithmic axes")
+    colour, is_loss = COLOURS[config.setting], field.startswith("loss")
+    ax.set(xscale="log", yscale="log")
+    ax.plot(
+        np.repeat(n, values.shape[1]),
+        values.ravel(),
+        color=colour, marker=".", linestyle="", markersize=5, alpha=0.35, markeredgewidth=0,
+        label="one run",
+    )  # fmt: skip
+    _summaries(ax, result, panel, field, colour)
+    middle = float(np.exp(np.log(n).mean()))
+    level = float(np.exp(np.log(np.median(values, axis=1)).mean()))
+    if theory is None:
+        theory = _THEORY[config.setting] if is_loss else -0.5
+    label = "theory: no rate" if theory == 0 else f"theory $n^{{{theory:g}}}$"
+    reference_line(ax, n, theory, (middle, 0.6 * level), label)
+    if show_start and is_loss:
+        at_start = np.median(result.values(panel, "start_loss")[1], axis=1)
+        ax.plot(
+            n, at_start, color=COLOURS["start"], marker="x", markersize=4, linestyle="-.",
+            linewidth=1.2, label="median start",
+        )  # fmt: skip
+    ax.set(xlabel="sample size $n$", ylabel=_field_name(config, field))
+    ax.set_title(f"{SETTING_NAMES[config.setting]}, $K = {config.channels}$")
+    _log_ticks(ax)
+    return ax
+
+
+def _summaries(ax: Axes, result: ExperimentResult, panel: str, field: str, colour: str) -> None:
+    """Mean (filled, solid) and median (hollow, dashed) of the runs, with their fitted lines."""
+    n, values = result.values(panel, field)
+    few = len(n) < 5
+    slopes = {} if few else result.alone(panel).slopes(field)[panel]
+    looks = {
+        "mean": {"marker": "s", "linestyle": "-", "markerfacecolor": colour},
+        "median": {"marker": "o", "linestyle": "--", "markerfacecolor": "white"},
+    }
+    for statistic, look in looks.items():
+        points = getattr(np, statistic)(values, axis=1)
+        label = statistic if few else f"{statistic}, slope {slopes[statistic]}"
+        line = look.pop("linestyle")
+        ax.plot(
+            n, points, color=colour, markersize=4.5, linestyle=line if few else "",
+            label=label if few else None, zorder=3, **look,
+        )  # fmt: skip
+        if not few:
+            ends = n[[0, -1]]
+            ax.plot(
+                ends, slopes[statistic].predict(ends), color=colour, linestyle=line,
+                linewidth=1.5, markevery=[], markersize=4.5, label=label, **look,
+            )  # fmt: skip
+
+
+def rate_figure(result: ExperimentResult, field: str = "loss", **options) -> Figure:
+    """Draw all panels of a result: a row a setting, a column a K, one legend for all.
+
+    Parameters
+    ----------
+    result : ExperimentResult
+    field : str, default "loss"
+        Field of the rows.
+    **options
+        Passed to :func:`rate_panel`.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    Examples
+    --------
+    >>> from hmoe_lib.experiments import get, run
+    >>> from dataclasses import replace
+    >>> tiny = replace(get("figure1").select(["mha-K3", "mha-K4"]), sizes=(300, 600), replicates=2)
+    >>> fig = rate_figure(run(tiny, jobs=1, progress=False, resume=False))
+    >>> [ax.get_title() for ax in fig.axes]
+    ['Multi-head attention, $K = 3$', 'Multi-head attention, $K = 4$']
+    >>> plt.close(fig)
+    """
+    panels = result.config.panels
+    settings = list(dict.fromkeys(panel.setting for panel in panels))
+    columns = [[panel for panel in panels if panel.setting == setting] for setting in settings]
+    width = max(map(len, columns))
+    fig, axes = plt.subplots(
+        len(settings), width, figsize=(7.4, 0.6 + 2.75 * len(settings)), squeeze=False,
+        sharex=True, sharey="row",
+    )  # fmt: skip
+    for row, of_setting in zip(axes, columns, strict=True):
+        for ax, panel in zip(row, of_setting, strict=False):
+            rate_panel(ax, result, panel.name, field, **options)
+        for ax in row[len(of_setting) :]:
+            ax.remove()
+        _own_legend(row[: len(of_setting)])
+    for ax in axes.ravel():
+        ax.label_outer()
+    return _shared_legend(fig)
+
+
+def history(ax: Axes, fits, colours=None) -> Axes:
+    """Draw the loss of one or more fits after each step.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Becomes log-log, so that ten steps and a thousand are seen together.
+    fits : mapping of str to FitResult or array_like
+        The label of each, and the fit or its history.
+    colours : mapping of str to str, optional
+        A colour for a label; the style's cycle for the others.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If a history is empty or not positive and finite.
+
+    Examples
+    --------
+    >>> fig, ax = plt.subplots()
+    >>> [line.get_label() for line in history(ax, {"a": [1.0, 0.5], "b": [1.0, 0.9]}).lines]
+    ['a', 'b']
+    >>> plt.close(fig)
+    """
+    for label, fit in fits.items():
+        losses = np.asarray(getattr(fit, "history", fit), dtype=float)
+        if losses.ndim != 1 or losses.size == 0 or not np.all((losses > 0) & (losses < np.inf)):
+            raise ValueError(f"history of {label!r}: expected positive finite losses")
+        steps = np.arange(1, losses.size + 1)
+        look = {"color": colours[label]} if colours and label in colours else {}
+        marks = np.unique(np.geomspace(1, losses.size, 8).astype(int)) - 1
+        ax.plot(steps, losses, label=label, markevery=list(marks), **look)
+    ax.set(xscale="log", yscale="log", xlabel="step (the start is 1)")
+    ax.set_ylabel("mean squared residual")
+    _log_ticks(ax)
+    ax.legend()
+    return ax
+
+
+# ---- small pieces --------------------------------------------------------------------------------
+
+
+def _field_name(panel: Panel, field: str) -> str:
+    return f"Voronoi loss {LOSSES[panel.loss]}" if field == "loss" else FIELD_NAMES[field]
+
+
+def _log_ticks(ax: Axes) -> None:
+    # One decade of n holds two powers of ten: label 1, 2, 5 of each as plain numbers.
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(_plain))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, _position=None) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def _own_legend(row) -> None:
+    """In each panel only what differs between panels: its slopes, above its own dots."""
+    for ax in row:
+        handles, labels = ax.get_legend_handles_labels()
+        own = [(h, la) for h, la in zip(handles, labels, strict=True) if "slope" in la]
+        if own:
+            ax.legend(*zip(*own, strict=True), loc="lower left")
+
+
+def _shared_legend(fig: Figure) -> Figure:
+    """One legend under the panels for what is the same in all of them."""
+    shared = {}
+    for ax in fig.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            if "slope" not in label:
+                shared.setdefault(label, handle)
+    fig.legend(shared.values(), shared.keys(), loc="outside lower center", ncols=len(shared))
+    return fig
