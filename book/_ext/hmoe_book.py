@@ -1,9 +1,13 @@
 """Sphinx extension of this book: what `_config.yml` cannot say."""
 
 import hashlib
+import logging
 import os
 import shutil
 from pathlib import Path
+
+from docutils.nodes import Node
+from sphinx.util.logging import get_node_location
 
 # What a notebook's output depends on besides its own code.
 INPUTS = ("hmoe_lib/**/*.py", "hmoe_lib/**/*.mplstyle", "requirements.txt", "book/results/**/*")
@@ -19,6 +23,32 @@ def inputs_hash(root: Path) -> str:
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+class Problems(logging.Handler):
+    """Collects the warnings of a build, to say them once more at its end, where one looks.
+
+    A build that warned is forgotten: Sphinx reads only changed pages, so that the next one would
+    be green without any repair. What the notebooks gave stays in the cache.
+    """
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.found: dict[str, None] = {}
+
+    def emit(self, record) -> None:
+        place = getattr(record, "location", None)
+        if isinstance(place, Node):
+            place = get_node_location(place)
+        elif isinstance(place, tuple):
+            place = ":".join(str(part) for part in place if part)
+        self.found[f"- {place or 'the book'}: {record.getMessage()}"] = None
+
+    def report(self, app, exception) -> None:
+        logging.getLogger("sphinx").removeHandler(self)
+        if self.found:
+            print(f"\nWhat this build warned of ({len(self.found)}):", *self.found, sep="\n")
+            (Path(app.doctreedir) / "environment.pickle").unlink(missing_ok=True)
 
 
 def use_cache_of_inputs(app, config) -> None:
@@ -75,6 +105,9 @@ def _source(script) -> str:
 
 
 def setup(app):
+    problems = Problems()
+    logging.getLogger("sphinx").addHandler(problems)
+    app.connect("build-finished", problems.report)
     for prepare in (
         use_cache_of_inputs,
         mark_book_build,

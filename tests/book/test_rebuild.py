@@ -130,6 +130,14 @@ def test_a_broken_page_fails_the_build(book, code, text, reason):
     build = book.build()
     assert build.returncode != 0
     assert reason in build.stdout + build.stderr
+    assert "What this build warned of (1):" in build.stdout
+
+
+def test_a_broken_page_fails_the_next_build_too(book):
+    book.notebook(CODE, "# Page\n\nSee {ref}`nowhere`.")
+    assert book.build().returncode != 0
+    assert book.build().returncode != 0
+    assert book.executions == 1
 
 
 def test_launch_buttons_appear_with_the_public_address(book):
