@@ -11,14 +11,23 @@ from sphinx.util.logging import get_node_location
 
 # What a notebook's output depends on besides its own code.
 INPUTS = ("hmoe_lib/**/*.py", "hmoe_lib/**/*.mplstyle", "requirements.txt", "book/results/**/*")
+# What the look of every page depends on besides its own text.
+LOOKS = ("book/_ext/*.py", "book/_static/**/*", "book/_templates/**/*")
 KEPT_CACHES = 3
+# Attributes with which screen readers misread a page: roles without their parents or children, and
+# a label that hides the words "Show code cell source".
+MISLEADING = {
+    'role="list" class="citation-list"': 'class="citation-list"',
+    ' role="doc-biblioentry"': "",
+    ' aria-label="Toggle hidden content"': "",
+}
 UNWANTED_SCRIPTS = ("sphinx-thebe.js", "thebe_selector", "thebe.js")
 
 
-def inputs_hash(root: Path) -> str:
-    """Hash of names and contents of everything a notebook's output depends on."""
+def hash_of(root: Path, patterns: tuple[str, ...]) -> str:
+    """Hash of the names and contents of the files that match."""
     digest = hashlib.sha256()
-    files = {path for pattern in INPUTS for path in root.glob(pattern) if path.is_file()}
+    files = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
     for path in sorted(files):
         digest.update(path.relative_to(root).as_posix().encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -57,12 +66,17 @@ def use_cache_of_inputs(app, config) -> None:
     The setting is part of Sphinx's environment, so a new name also makes every page be read again.
     """
     caches = Path(app.outdir).parent / ".jupyter_cache"
-    current = caches / inputs_hash(Path(app.srcdir))
+    current = caches / hash_of(Path(app.srcdir), INPUTS)
     current.mkdir(parents=True, exist_ok=True)
     os.utime(current)
     for old in sorted(caches.iterdir(), key=os.path.getmtime)[:-KEPT_CACHES]:
         shutil.rmtree(old, ignore_errors=True)
     config.nb_execution_cache_path = str(current)
+
+
+def notice_looks(app, config) -> None:
+    """Make Sphinx write every page again when the style or this extension has changed."""
+    config.hmoe_book_looks = hash_of(Path(app.srcdir), LOOKS)
 
 
 def mark_book_build(app, config) -> None:
@@ -90,6 +104,14 @@ def strip_scripts(app, pagename, templatename, context, doctree) -> None:
     ]
 
 
+def drop_misleading_attributes(app, pagename, templatename, context, doctree) -> None:
+    body = context.get("body", "")
+    for misleading, plain in MISLEADING.items():
+        body = body.replace(misleading, plain)
+    if body:
+        context["body"] = body
+
+
 def download_files(app, pagename, templatename, context, doctree) -> None:
     """Let the download links download: without the attribute a browser shows a notebook's JSON."""
     for group in context.get("header_buttons", ()):
@@ -108,13 +130,15 @@ def setup(app):
     problems = Problems()
     logging.getLogger("sphinx").addHandler(problems)
     app.connect("build-finished", problems.report)
+    app.add_config_value("hmoe_book_looks", "", "html", [str])
     for prepare in (
         use_cache_of_inputs,
+        notice_looks,
         mark_book_build,
         use_templates,
         drop_launch_buttons_without_repository,
     ):
         app.connect("config-inited", prepare)
-    for adjust in (strip_scripts, download_files):
+    for adjust in (strip_scripts, drop_misleading_attributes, download_files):
         app.connect("html-page-context", adjust, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -95,6 +95,11 @@ def test_a_change_of_the_library_executes_again_and_nothing_else_does(book):
     assert succeeded(book.build())
     assert book.executions == 1 and "More words" in book.html, "new words are no reason to execute"
 
+    book.write("book/_static/book.css", "/* another style */")
+    assert succeeded(book.build())
+    assert "another style" in (book.root / "_build/html/_static/book.css").read_text()
+    assert book.executions == 1, "a new style is no reason to execute"
+
     book.write("hmoe_lib/tiny.py", LIBRARY.format(2))
     assert succeeded(book.build())
     assert book.executions == 2 and "number 2" in book.html and "number 1" not in book.html
