@@ -9,7 +9,6 @@ STAMP := $(VENV)/installed.txt
 # One thread for each process: the same bits on every machine, and no more threads than cores.
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 1
-export MPLBACKEND := agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -42,6 +41,8 @@ book: env  ## Execute the notebooks and build the site, strictly
 	$(VENV)/bin/jupyter-book build . -W -n --keep-going
 	@echo "Open $(CURDIR)/_build/html/index.html in a browser, or run: make serve"
 
+# Not for `book`: with a backend set from outside, the kernel would show no figure at all.
+test: export MPLBACKEND := agg
 test: env  ## Run all tests: library, doctests, notebooks, the book's structure
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=900 --durations=10 \
 	  tests hmoe_lib $$($(PY) tests/book/toc.py)
