@@ -13,16 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from hmoe_lib.experiments.config import LOSSES, Panel
 from hmoe_lib.experiments.result import ExperimentResult
 
-__all__ = [
-    "COLOURS",
-    "SETTING_NAMES",
-    "history",
-    "rate_figure",
-    "rate_panel",
-    "reference_line",
-    "style",
-    "use",
-]
+__all__ = ["COLOURS", "history", "rate_figure", "rate_panel", "reference_line", "style", "use"]
 
 STYLE = Path(__file__).with_name("book.mplstyle")
 
@@ -82,9 +73,8 @@ def reference_line(ax: Axes, n, exponent: float, through: tuple[float, float], l
 
     Parameters
     ----------
-    ax : matplotlib Axes
-    n : array_like
-        The line spans their range.
+    ax, n : matplotlib Axes, array_like
+        The line spans the range of n.
     exponent : float
         Slope on log-log axes.
     through : (float, float)
@@ -120,15 +110,15 @@ def rate_panel(
     field: str = "loss",
     theory: float | None = None,
     show_start: bool = True,
+    legend: bool = True,
 ) -> Axes:
     """Draw a loss against n: every run, mean and median with fitted slopes, theory's exponent.
 
     Parameters
     ----------
-    ax : matplotlib Axes
-        Becomes log-log.
-    result : ExperimentResult
-        With at least five sizes if slopes are to be shown; otherwise lines join the points.
+    ax, result : matplotlib Axes, ExperimentResult
+        The axes become log-log. With fewer than five sizes no slopes are shown; lines join the
+        points.
     panel : str
         Name of the panel.
     field : str, default "loss"
@@ -138,6 +128,8 @@ def rate_panel(
         and 0 for the loss of plain attention, whose channels no sample size identifies.
     show_start : bool, default True
         Also draw the median loss of the starts, when a loss is drawn.
+    legend : bool, default True
+        A legend to the right of the axes.
 
     Returns
     -------
@@ -168,7 +160,7 @@ def rate_panel(
     ax.plot(
         np.repeat(n, values.shape[1]),
         values.ravel(),
-        color=colour, marker=".", linestyle="", markersize=5, alpha=0.35, markeredgewidth=0,
+        color=colour, marker="o", linestyle="", markersize=3.2, alpha=0.45, markeredgewidth=0,
         label="one run",
     )  # fmt: skip
     _summaries(ax, result, panel, field, colour)
@@ -176,8 +168,8 @@ def rate_panel(
     level = float(np.exp(np.log(np.median(values, axis=1)).mean()))
     if theory is None:
         theory = _THEORY[config.setting] if is_loss else -0.5
-    label = "theory: no rate" if theory == 0 else f"theory $n^{{{theory:g}}}$"
-    reference_line(ax, n, theory, (middle, 0.6 * level), label)
+    label = {0.0: "theory: no rate", -0.5: "theory: $n^{-1/2}$"}.get(theory, "")
+    reference_line(ax, n, theory, (middle, 0.7 * level), label)
     if show_start and is_loss:
         at_start = np.median(result.values(panel, "start_loss")[1], axis=1)
         ax.plot(
@@ -187,6 +179,8 @@ def rate_panel(
     ax.set(xlabel="sample size $n$", ylabel=_field_name(config, field))
     ax.set_title(f"{SETTING_NAMES[config.setting]}, $K = {config.channels}$")
     _log_ticks(ax)
+    if legend:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return ax
 
 
@@ -195,23 +189,26 @@ def _summaries(ax: Axes, result: ExperimentResult, panel: str, field: str, colou
     n, values = result.values(panel, field)
     few = len(n) < 5
     slopes = {} if few else result.alone(panel).slopes(field)[panel]
+    # A small square fits into a wide circle: both are seen where mean and median agree.
     looks = {
-        "mean": {"marker": "s", "linestyle": "-", "markerfacecolor": colour},
-        "median": {"marker": "o", "linestyle": "--", "markerfacecolor": "white"},
+        "median": {"marker": "o", "linestyle": "--", "markersize": 6.5, "markerfacecolor": "white"},
+        "mean": {"marker": "s", "linestyle": "-", "markersize": 3.5, "markerfacecolor": colour},
     }
     for statistic, look in looks.items():
         points = getattr(np, statistic)(values, axis=1)
-        label = statistic if few else f"{statistic}, slope {slopes[statistic]}"
+        label = statistic
+        if not few:
+            label += f", slope {slopes[statistic]}".replace("-", "\N{MINUS SIGN}")
         line = look.pop("linestyle")
         ax.plot(
-            n, points, color=colour, markersize=4.5, linestyle=line if few else "",
+            n, points, color=colour, linestyle=line if few else "",
             label=label if few else None, zorder=3, **look,
         )  # fmt: skip
         if not few:
             ends = n[[0, -1]]
             ax.plot(
                 ends, slopes[statistic].predict(ends), color=colour, linestyle=line,
-                linewidth=1.5, markevery=[], markersize=4.5, label=label, **look,
+                linewidth=1.5, markevery=[], label=label, **look,
             )  # fmt: skip
 
 
@@ -220,9 +217,8 @@ def rate_figure(result: ExperimentResult, field: str = "loss", **options) -> Fig
 
     Parameters
     ----------
-    result : ExperimentResult
-    field : str, default "loss"
-        Field of the rows.
+    result, field : ExperimentResult, str
+        Field of the rows, by default "loss".
     **options
         Passed to :func:`rate_panel`.
 
@@ -244,18 +240,18 @@ def rate_figure(result: ExperimentResult, field: str = "loss", **options) -> Fig
     settings = list(dict.fromkeys(panel.setting for panel in panels))
     columns = [[panel for panel in panels if panel.setting == setting] for setting in settings]
     width = max(map(len, columns))
-    fig, axes = plt.subplots(
-        len(settings), width, figsize=(7.4, 0.6 + 2.75 * len(settings)), squeeze=False,
-        sharex=True, sharey="row",
-    )  # fmt: skip
+    size = (7.4, 0.6 + 2.75 * len(settings))
+    grid = {"sharex": True, "sharey": "row", "squeeze": False}
+    fig, axes = plt.subplots(len(settings), width, figsize=size, **grid)
     for row, of_setting in zip(axes, columns, strict=True):
         for ax, panel in zip(row, of_setting, strict=False):
-            rate_panel(ax, result, panel.name, field, **options)
+            rate_panel(ax, result, panel.name, field, legend=False, **options)
         for ax in row[len(of_setting) :]:
             ax.remove()
         _own_legend(row[: len(of_setting)])
     for ax in axes.ravel():
         ax.label_outer()
+    fig.align_ylabels()
     return _shared_legend(fig)
 
 
@@ -295,8 +291,8 @@ def history(ax: Axes, fits, colours=None) -> Axes:
         look = {"color": colours[label]} if colours and label in colours else {}
         marks = np.unique(np.geomspace(1, losses.size, 8).astype(int)) - 1
         ax.plot(steps, losses, label=label, markevery=list(marks), **look)
-    ax.set(xscale="log", yscale="log", xlabel="step (the start is 1)")
-    ax.set_ylabel("mean squared residual")
+    ax.set(xscale="log", yscale="log")
+    ax.set(xlabel="step (the start is 1)", ylabel="mean squared residual")
     _log_ticks(ax)
     ax.legend()
     return ax
@@ -310,9 +306,12 @@ def _field_name(panel: Panel, field: str) -> str:
 
 
 def _log_ticks(ax: Axes) -> None:
-    # One decade of n holds two powers of ten: label 1, 2, 5 of each as plain numbers.
+    # The narrower the range, the more numbers between powers of ten need a label.
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = axis.get_view_interval()
+        decades = np.log10(high / low)
+        subs = (1.0, 2.0, 3.0, 5.0) if decades < 1 else (1.0, 2.0, 5.0) if decades < 2 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=9))
         axis.set_major_formatter(FuncFormatter(_plain))
         axis.set_minor_formatter(NullFormatter())
 
@@ -322,12 +321,14 @@ def _plain(value: float, _position=None) -> str:
 
 
 def _own_legend(row) -> None:
-    """In each panel only what differs between panels: its slopes, above its own dots."""
+    """In each panel only what differs between panels: its slopes, below its own dots."""
     for ax in row:
         handles, labels = ax.get_legend_handles_labels()
         own = [(h, la) for h, la in zip(handles, labels, strict=True) if "slope" in la]
         if own:
-            ax.legend(*zip(*own, strict=True), loc="lower left")
+            ax.legend(*zip(*own[::-1], strict=True), loc="lower left")
+    low, high = row[0].get_ylim()
+    row[0].set_ylim(low * (low / high) ** 0.35, high)
 
 
 def _shared_legend(fig: Figure) -> Figure:
@@ -337,5 +338,7 @@ def _shared_legend(fig: Figure) -> Figure:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             if "slope" not in label:
                 shared.setdefault(label, handle)
-    fig.legend(shared.values(), shared.keys(), loc="outside lower center", ncols=len(shared))
+    order = sorted(shared, key=lambda label: label.startswith("theory"))
+    handles = [shared[label] for label in order]
+    fig.legend(handles, order, loc="outside lower center", ncols=len(order))
     return fig
