@@ -158,7 +158,7 @@ class ExperimentResult:
             By default one made from the experiment's name and each panel's, so that the same
             result always shows the same intervals, alone or beside other panels.
         level, resamples : float, int
-            See :func:`hmoe_lib.experiments.rates.slope`.
+            See :func:`hmoe_lib.experiments.slope`.
 
         Raises
         ------
