@@ -266,6 +266,46 @@ def test_stacked_copies_and_selectors_pick_tokens():
     assert X[0, 0] != 99.0
 
 
+# ---- trades: numbers moved between W_V and W_O (the chapter on the five places) ---------------
+
+
+def trade(name, W, rng):
+    """Rescale channel 0 of every head, or split it into a + v and a - v with half the weight."""
+    columns = [0, 1, 2, 3] if name == "rescale" else [0, 0, 1, 2, 3]
+    V, out = W["W_V"][:, :, columns], W["W_O"][:, columns]
+    if name == "rescale":
+        V[:, :, 0], out[:, 0] = 3 * V[:, :, 0], out[:, 0] / 3
+    else:
+        v = rng.standard_normal(3)
+        V[:, :, 0], V[:, :, 1], out[:, :2] = V[:, :, 0] + v, V[:, :, 1] - v, out[:, :2] / 2
+    return {**W, "W_V": V, "W_O": out}, columns
+
+
+@pytest.mark.parametrize("name", ["rescale", "split"])
+@pytest.mark.parametrize("position", at.POSITIONS)
+def test_an_activation_notices_a_trade_at_g1_and_g2_only(name, position):
+    X, W, rng = problem(**FIXED)
+    traded, _ = trade(name, W, rng)
+    assert gap(at.multi_head_attention(X, **traded), at.multi_head_attention(X, **W)) < 1e-13
+    options = {"position": position, "activation": PHI}
+    change = gap(at.gated_attention(X, **traded, **options), at.gated_attention(X, **W, **options))
+    assert change > 1e-3 if position in ("G1", "G2") else change < 1e-13
+
+
+@pytest.mark.parametrize("name", ["rescale", "split"])
+@pytest.mark.parametrize("form", ["elementwise", "headwise"])
+@pytest.mark.parametrize("position", at.POSITIONS)
+def test_a_multiplicative_gate_notices_no_trade(name, form, position):
+    X, W, rng = problem(**FIXED)
+    traded, columns = trade(name, W, rng)
+    W_theta = gate_weights(position, form, FIXED, rng)
+    wide = position in ("G1", "G2") and form == "elementwise"
+    before = at.gated_attention(X, **W, position=position, multiplicative=W_theta)
+    W_theta = W_theta[:, :, columns] if wide else W_theta
+    after = at.gated_attention(X, **traded, position=position, multiplicative=W_theta)
+    assert gap(after, before) < 1e-13
+
+
 # ---- an independent implementation -----------------------------------------------------------
 
 
