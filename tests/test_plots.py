@@ -131,7 +131,7 @@ def test_the_figure_has_a_row_a_setting_and_a_column_a_k():
         fig = plots.rate_figure(RESULT)
     titles = [ax.get_title("left") for ax in fig.axes]
     assert len(titles) == 6
-    assert [title[-3] for title in titles] == list("343434")
+    assert [title[-2] for title in titles] == list("343434")
     assert [title.split(",")[0] for title in titles[::2]] == [
         "Multi-head attention", "Setting I", "Setting II"
     ]  # fmt: skip

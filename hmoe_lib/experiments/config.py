@@ -278,14 +278,13 @@ class Experiment:
         """
         if self.variant.startswith("quick"):
             return self
-        low, high = self.sizes[0] / 4, self.sizes[-1] / 4
-        sizes = log_sizes(max(low, 500), max(high, 5000), 5)
+        sizes = log_sizes(max(self.sizes[0] / 10, 500), max(self.sizes[-1] / 10, 5000), 5)
         return replace(
             self,
             variant=self.variant.replace("full", "quick", 1),
             sizes=sizes,
             replicates=min(self.replicates, 2),
-            core_seconds=0.03 * self.core_seconds,
+            core_seconds=0.1 * self.core_seconds,
         )
 
     def to_dict(self) -> dict:
