@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 
 import numpy as np
 from scipy import special
@@ -60,20 +61,24 @@ class Activation:
     bias: float = 0.0
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.bias):
+        if not (isinstance(self.bias, Real) and np.isfinite(self.bias)):
             raise ValueError(f"bias: expected a finite number, got {self.bias!r}")
+        object.__setattr__(self, "bias", float(self.bias))
 
     def __call__(self, z: Array) -> Array:
         """Return phi(z + b), elementwise."""
-        return self.value(self._shifted(z))
+        z = self._shifted(z)
+        return self._like(z, self.value(z))
 
     def first_derivative(self, z: Array) -> Array:
         """Return phi'(z + b), elementwise."""
-        return self.first(self._shifted(z))
+        z = self._shifted(z)
+        return self._like(z, self.first(z))
 
     def second_derivative(self, z: Array) -> Array:
         """Return phi''(z + b), elementwise."""
-        return self.second(self._shifted(z))
+        z = self._shifted(z)
+        return self._like(z, self.second(z))
 
     def value_and_first(self, z: Array) -> tuple[Array, Array]:
         """Return phi(z + b) and phi'(z + b); the sigmoid shares one exponential between them."""
@@ -82,11 +87,11 @@ class Activation:
             s = _sigmoid(z)
             first = np.asarray(s * s)
             return s, np.subtract(s, first, out=first)
-        return self.value(z), self.first(z)
+        return self._like(z, self.value(z)), self._like(z, self.first(z))
 
     def with_bias(self, bias: float) -> Activation:
         """Return the same activation with another bias."""
-        return replace(self, bias=float(bias))
+        return replace(self, bias=bias)
 
     def symbolic(self, z=None):
         """Return phi(z + b) as a sympy expression; ``z`` is a sympy symbol, by default ``z``."""
@@ -103,7 +108,9 @@ class Activation:
         Parameters
         ----------
         expression : sympy.Expr
-            An expression with exactly one free symbol, twice differentiable where it is used.
+            An expression with exactly one free symbol, taken as real and twice differentiable
+            where it is used. It is evaluated as it is written: for large arguments no more
+            stable than that.
         name : str, optional
             By default the expression itself.
         bias : float, default 0
@@ -129,14 +136,26 @@ class Activation:
             raise ValueError(
                 f"expression: expected one free symbol, got {len(symbols)} in {expression}"
             )
-        z = sympy.Symbol("z")
+        z = sympy.Symbol("z", real=True)  # the derivative of |z| is sign(z) for real z only
         phi = expression.subs(symbols[0], z)
-        functions = [_elementwise(sympy.lambdify(z, phi.diff(z, k), "scipy")) for k in range(3)]
+        # A kink has a Dirac delta as second derivative: zero wherever it can be evaluated.
+        formulas = [phi.diff(z, k).replace(sympy.DiracDelta, lambda *_: 0) for k in range(3)]
+        functions = [_elementwise(sympy.lambdify(z, formula, "scipy")) for formula in formulas]
         return cls(name or str(expression), *functions, expression=str(phi), bias=bias)
 
     def _shifted(self, z: Array) -> Array:
         z = np.asarray(z, dtype=float)
         return z + self.bias if self.bias else z
+
+    def _like(self, z: Array, values: Array) -> Array:
+        """Give a constant the shape of its argument; a reader may write ``lambda z: 1.0``."""
+        if np.shape(values) == z.shape:
+            return values
+        if np.ndim(values):
+            raise ValueError(
+                f"{self.name}: expected values of shape {z.shape}, got {np.shape(values)}"
+            )
+        return np.full(z.shape, float(values))
 
 
 def _elementwise(function: Callable) -> Function:
@@ -190,7 +209,10 @@ def _exp(z: Array) -> Array:
 def _power(p: int, order: int, z: Array) -> Array:
     """Return the derivative of the given order of z**p."""
     factor = float(np.prod(range(p - order + 1, p + 1)))
-    return factor * z ** (p - order) if p >= order else np.zeros_like(z)
+    if p < order:
+        return np.zeros_like(z)
+    with np.errstate(over="ignore"):  # beyond 1e308 float64 has no other answer than inf
+        return factor * z ** (p - order)
 
 
 def power(p: int) -> Activation:
@@ -206,9 +228,10 @@ def power(p: int) -> Activation:
     >>> float(power(3).second_derivative(2.0))
     12.0
     """
-    if int(p) != p or p < 1:
+    if not (isinstance(p, Real) and p >= 1 and p % 1 == 0):
         raise ValueError(f"p: expected an integer >= 1, got {p!r}")
-    parts = [partial(_power, int(p), order) for order in range(3)]
+    p = int(p)
+    parts = [partial(_power, p, order) for order in range(3)]
     return Activation(f"power{p}", *parts, expression=f"z**{p}")
 
 

@@ -107,9 +107,11 @@ class Samples:
 
 def _numbers(name: str, value, ndim: int, form: str) -> Array:
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected numbers of shape {form}") from None
+        array = np.asarray(value, dtype=complex if np.iscomplexobj(value) else float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected numbers of shape {form}, got {error}") from None
+    if array.dtype == complex:
+        raise ValueError(f"{name}: expected real numbers, got complex ones")
     if array.ndim != ndim or 0 in array.shape:
         raise ValueError(f"{name}: expected shape {form}, not empty, got {array.shape}")
     if not np.all(np.isfinite(array)):

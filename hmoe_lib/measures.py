@@ -185,6 +185,13 @@ class HierarchicalMeasure:
         M[:, :-1, q, p] = M_free
         return HierarchicalMeasure(omega, M, a, self.signed)
 
+    def __setstate__(self, state: dict) -> None:
+        # Copies and pickles would come back writeable.
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
     # ---- the same function, other parameters -------------------------------------------------
 
     def permuted(
@@ -256,14 +263,18 @@ class HierarchicalMeasure:
         """Read a measure from the text of to_json; damaged text is a ValueError."""
         try:
             fields = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"text: expected the JSON of a measure, got {error}") from None
-        if not isinstance(fields, dict) or fields.get("format") != "hmoe measure 1":
-            raise ValueError("text: expected format 'hmoe measure 1'")
+        found = fields.get("format") if isinstance(fields, dict) else type(fields).__name__
+        if found != "hmoe measure 1":
+            raise ValueError(f"text: expected format 'hmoe measure 1', got {found!r}")
         missing = {"omega", "M", "a"} - fields.keys()
         if missing:
             raise ValueError(f"text: expected fields omega, M and a, missing {sorted(missing)}")
-        return cls(fields["omega"], fields["M"], fields["a"], bool(fields.get("signed", False)))
+        signed = fields.get("signed", False)
+        if not isinstance(signed, bool):
+            raise ValueError(f"signed: expected true or false, got {signed!r}")
+        return cls(fields["omega"], fields["M"], fields["a"], signed)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HierarchicalMeasure):
@@ -287,9 +298,11 @@ class HierarchicalMeasure:
 
 def _frozen_array(name: str, value, ndim: int) -> Array:
     try:
-        array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected an array of numbers with {ndim} axes") from None
+        array = np.array(value, dtype=complex if np.iscomplexobj(value) else float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected numbers with {ndim} axes, got {error}") from None
+    if array.dtype == complex:
+        raise ValueError(f"{name}: expected real numbers, got complex ones")
     if array.ndim != ndim or 0 in array.shape:
         raise ValueError(f"{name}: expected {ndim} axes, none empty, got shape {array.shape}")
     if not np.all(np.isfinite(array)):

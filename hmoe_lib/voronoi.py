@@ -8,6 +8,7 @@ L2(mu); distances are then counted inside each cell.
 from __future__ import annotations
 
 import itertools
+from numbers import Real
 
 import numpy as np
 
@@ -39,6 +40,14 @@ def function_distances(model, G: HierarchicalMeasure, G_star: HierarchicalMeasur
     ------
     ValueError
         If the fit and the truth differ in H, N or d, or the fit has fewer channels.
+
+    Examples
+    --------
+    >>> from hmoe_lib.models import Mha
+    >>> truth = HierarchicalMeasure([[1.0]], np.zeros((1, 1, 1, 1)), [[[[1.0]]]])
+    >>> fit = HierarchicalMeasure([[1.0, 1.0]], np.zeros((1, 1, 1, 1)), [[[[1.0], [3.0]]]])
+    >>> function_distances(Mha(), fit, truth, [[1.0], [-1.0]]).ravel()
+    array([0., 4.])
     """
     _check_pair(G, G_star)
     fit = model.components(G, X).reshape(-1, G.heads * G.channels).T
@@ -118,7 +127,7 @@ def voronoi_loss_r(
     Raises
     ------
     ValueError
-        If r < 1, or the measures do not fit each other.
+        If r < 1 or infinite, or the measures do not fit each other.
 
     Notes
     -----
@@ -139,8 +148,8 @@ def voronoi_loss_r(
     >>> voronoi_loss_r(Mha(), fit, truth, [[1.0]]), voronoi_loss_r(Mha(), fit, truth, [[1.0]], r=2)
     (0.875, 0.5625)
     """
-    if not r >= 1:
-        raise ValueError(f"r: expected a power >= 1, got {r!r}")
+    if not (isinstance(r, Real) and 1 <= r < np.inf):
+        raise ValueError(f"r: expected a finite power >= 1, got {r!r}")
     cells = voronoi_cells(model, G, G_star, X)
     return _loss(G, G_star, cells, np.full((G.heads, G.channels), float(r)), modulo_twins)
 
@@ -163,6 +172,11 @@ def voronoi_loss(
     -------
     float
         Zero exactly at the truth, with its heads and channels in any order.
+
+    Raises
+    ------
+    ValueError
+        If the measures do not fit each other.
 
     Notes
     -----
@@ -226,6 +240,11 @@ def _displacement(
 
 
 def _check_pair(G: HierarchicalMeasure, G_star: HierarchicalMeasure) -> None:
+    for name, measure in (("G", G), ("G_star", G_star)):
+        if not isinstance(measure, HierarchicalMeasure):
+            raise ValueError(
+                f"{name}: expected a HierarchicalMeasure, got {type(measure).__name__}"
+            )
     for name in ("heads", "experts", "dim"):
         if getattr(G, name) != getattr(G_star, name):
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -13,7 +14,7 @@ Array = np.ndarray
 __all__ = ["Box"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Box:
     """Lower and upper bounds on a parameter vector.
 
@@ -38,7 +39,10 @@ class Box:
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            bound = np.array(getattr(self, name), dtype=float)
+            try:
+                bound = np.array(getattr(self, name), dtype=float)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{name}: expected a vector of numbers, got {error}") from None
             if bound.ndim != 1 or np.isnan(bound).any():
                 raise ValueError(f"{name}: expected a vector without NaN, got shape {bound.shape}")
             bound.flags.writeable = False
@@ -67,7 +71,8 @@ class Box:
         ValueError
             If factor is not finite or below 1.
         """
-        if not (np.isfinite(factor) and factor >= 1):
+        _check_measure(G)
+        if not (isinstance(factor, Real) and 1 <= factor < np.inf):
             raise ValueError(f"factor: expected a finite number >= 1, got {factor!r}")
         shape = G.shape if channels is None else G.shape._replace(channels=channels)
         vector = G.to_vector()
@@ -83,6 +88,7 @@ class Box:
     @classmethod
     def nonnegative_weights(cls, G: HierarchicalMeasure) -> Box:
         """Return the box without bounds except omega >= 0: parameter space not compact."""
+        _check_measure(G)
         lower = np.full(G.shape.size, -np.inf)
         if not G.signed:
             lower[G.shape.slices["omega"]] = 0.0
@@ -110,3 +116,9 @@ class Box:
                 f"[{self.lower[j]:g}, {self.upper[j]:g}]"
             )
         return theta.copy()
+
+
+def _check_measure(G) -> None:
+    # Fits make their default box from the start before anything else looks at it.
+    if not isinstance(G, HierarchicalMeasure):
+        raise ValueError(f"start: expected a HierarchicalMeasure, got {type(G).__name__}")

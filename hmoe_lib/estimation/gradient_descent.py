@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from hmoe_lib.blocks import Samples
@@ -74,7 +76,7 @@ def fit_gradient_descent(
     >>> fit_gradient_descent(Mha(), X, y, start).loss < 1e-6
     True
     """
-    if not (np.isfinite(step) and step > 0):
+    if not (isinstance(step, Real) and 0 < step < np.inf):
         raise ValueError(f"step: expected a finite number > 0, got {step!r}")
     bounds = Box.nonnegative_weights(start) if bounds is None else bounds
     samples, theta = prepare(X, y, start, bounds, max_epochs, tolerance)
@@ -92,8 +94,11 @@ def fit_gradient_descent(
         if moved is None:
             status = "stalled"
             break
-        theta = moved
-        loss, gradient = model.loss_and_gradient_at(theta, shape, samples)
+        at_moved = model.loss_and_gradient_at(moved, shape, samples)
+        if not np.isfinite(at_moved[0]):  # the gradient overflows, though the loss does not
+            status = "stalled"
+            break
+        theta, (loss, gradient) = moved, at_moved
         history.append(loss)
     return make_result(start, bounds, theta, status, history, gradient)
 

@@ -18,11 +18,11 @@ STATUSES = {
     "hit bounds": "converged, with parameters on their bounds",
     "stalled": "no step decreased the loss although the gradient is not small",
     "out of steps": "the largest number of steps was reached before convergence",
-    "diverged": "the loss at the start is not finite",
+    "diverged": "the loss at the start, or a derivative of it, is not finite",
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitResult:
     """Estimate, loss, status and history of a fit.
 

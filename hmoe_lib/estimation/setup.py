@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from hmoe_lib.blocks import Samples
@@ -19,9 +21,9 @@ def prepare(
         raise ValueError(f"start: expected a HierarchicalMeasure, got {type(start).__name__}")
     if not isinstance(bounds, Box):
         raise ValueError(f"bounds: expected a Box or None, got {type(bounds).__name__}")
-    if int(max_steps) != max_steps or max_steps < 1:
+    if not (isinstance(max_steps, Real) and max_steps >= 1 and max_steps % 1 == 0):
         raise ValueError(f"largest number of steps: expected an integer >= 1, got {max_steps!r}")
-    if not (np.isfinite(tolerance) and tolerance > 0):
+    if not (isinstance(tolerance, Real) and 0 < tolerance < np.inf):
         raise ValueError(f"tolerance: expected a finite number > 0, got {tolerance!r}")
     samples = Samples(X, y)
     if samples.dim != start.dim:

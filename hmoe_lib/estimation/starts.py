@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -52,7 +53,8 @@ def near_truth_start(
     Raises
     ------
     ValueError
-        If there are fewer channels than in the truth, or the distance is negative or not finite.
+        If there are fewer channels than in the truth, the distance is negative or not finite, or
+        the bounds are for another number of parameters.
 
     References
     ----------
@@ -65,10 +67,17 @@ def near_truth_start(
     >>> start.omega.tolist(), start.note
     ([[0.5, 0.5]], 'started at the truth, perturbed by 0')
     """
-    if int(channels) != channels or channels < G_star.channels:
+    if not isinstance(G_star, HierarchicalMeasure):
+        raise ValueError(f"G_star: expected a HierarchicalMeasure, got {type(G_star).__name__}")
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
+    if not (isinstance(channels, Real) and channels >= G_star.channels and channels % 1 == 0):
         raise ValueError(f"channels: expected an integer >= {G_star.channels}, got {channels!r}")
-    if not (np.isfinite(distance) and distance >= 0):
+    if not (isinstance(distance, Real) and 0 <= distance < np.inf):
         raise ValueError(f"distance: expected a finite number >= 0, got {distance!r}")
+    size = G_star.shape._replace(channels=int(channels)).size
+    if bounds is not None and not (isinstance(bounds, Box) and bounds.lower.size == size):
+        raise ValueError(f"bounds: expected a Box of {size} entries or None, got {bounds!r}")
     H, N, K_star, _ = G_star.shape
     K = int(channels)
     extra = rng.integers(K_star, size=(H, K - K_star))

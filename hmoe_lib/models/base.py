@@ -6,6 +6,7 @@ arrays are features first: scores and gates (H, N, B), experts (H, N, K, B), cha
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,16 @@ from hmoe_lib.models.formulas import Curvature
 
 Array = np.ndarray
 
-__all__ = ["HierarchicalModel", "NormalEquations"]
+__all__ = ["HierarchicalModel", "NormalEquations", "quiet", "usable"]
+
+# A step of an estimator may reach parameters where float64 overflows. The loss is then infinite
+# or NaN, which the estimator refuses: that is its own business, not a warning to the reader.
+quiet = np.errstate(over="ignore", invalid="ignore")
+
+
+def usable(loss: float, *derivatives: Array) -> float:
+    """Return the loss, or infinity where a derivative is not finite: no step can begin there."""
+    return loss if all(np.isfinite(array).all() for array in derivatives) else np.inf
 
 
 class NormalEquations(NamedTuple):
@@ -24,7 +34,7 @@ class NormalEquations(NamedTuple):
 
     loss: mean squared residual; gradient: J^T r / n; gram: J^T J / n; curvature: sum of
     r times the second derivatives of the function, over n. Half the Hessian of the loss is
-    gram + curvature.
+    gram + curvature. Where a derivative overflows, the loss is infinite.
     """
 
     loss: float
@@ -77,11 +87,12 @@ class HierarchicalModel:
         X : ndarray, shape (n, d)
         y : ndarray, shape (n,)
         """
+        _check_measure(G)
         if not isinstance(rng, np.random.Generator):
             raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
-        if int(n) != n or n < 1:
+        if not (isinstance(n, Real) and n >= 1 and n % 1 == 0):
             raise ValueError(f"n: expected an integer >= 1, got {n!r}")
-        if not (np.isfinite(noise_sd) and noise_sd >= 0):
+        if not (isinstance(noise_sd, Real) and 0 <= noise_sd < np.inf):
             raise ValueError(f"noise_sd: expected a finite number >= 0, got {noise_sd!r}")
         X = rng.uniform(-1.0, 1.0, size=(int(n), G.dim))
         return X, self.predict(G, X) + noise_sd * rng.standard_normal(int(n))
@@ -98,6 +109,7 @@ class HierarchicalModel:
 
     # ---- for estimators: parameter vectors, samples already checked --------------------------
 
+    @quiet
     def loss_at(self, theta: Array, shape: Shape, samples: Samples) -> float:
         """Return the mean squared residual at a parameter vector."""
         parts = shape.split(theta)
@@ -107,6 +119,7 @@ class HierarchicalModel:
             total += r @ r
         return total / len(samples)
 
+    @quiet
     def loss_and_gradient_at(
         self, theta: Array, shape: Shape, samples: Samples
     ) -> tuple[float, Array]:
@@ -116,8 +129,9 @@ class HierarchicalModel:
         pieces = shape.split(gradient)
         for block in samples:
             total += self._add_gradient(parts, block, pieces)
-        return total / len(samples), gradient * (2.0 / len(samples))
+        return usable(total, gradient) / len(samples), gradient * (2.0 / len(samples))
 
+    @quiet
     def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
         """Return the normal equations at a parameter vector."""
         parts = shape.split(theta)
@@ -129,8 +143,9 @@ class HierarchicalModel:
             total += r @ r
             gradient += J @ r
             gram += J @ J.T
-        n = len(samples)
-        return NormalEquations(total / n, gradient / n, gram / n, sums.matrix(shape) / n)
+        n, curvature = len(samples), sums.matrix(shape)
+        loss = usable(total, gradient, gram, curvature) / n
+        return NormalEquations(loss, gradient / n, gram / n, curvature / n)
 
     # ---- one formula a model -----------------------------------------------------------------
 
@@ -155,9 +170,13 @@ class HierarchicalModel:
         raise NotImplementedError
 
 
-def _matching(G: HierarchicalMeasure, samples: Samples) -> Samples:
+def _check_measure(G) -> None:
     if not isinstance(G, HierarchicalMeasure):
         raise ValueError(f"G: expected a HierarchicalMeasure, got {type(G).__name__}")
+
+
+def _matching(G: HierarchicalMeasure, samples: Samples) -> Samples:
+    _check_measure(G)
     if samples.dim != G.dim:
         raise ValueError(f"X: expected shape (n, {G.dim}) for this measure, got {samples.X.shape}")
     return samples

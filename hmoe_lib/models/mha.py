@@ -6,7 +6,7 @@ import numpy as np
 
 from hmoe_lib.blocks import Block, Samples
 from hmoe_lib.measures import Shape
-from hmoe_lib.models.base import HierarchicalModel, NormalEquations
+from hmoe_lib.models.base import HierarchicalModel, NormalEquations, quiet, usable
 from hmoe_lib.models.formulas import gates
 
 Array = np.ndarray
@@ -62,6 +62,7 @@ class Mha(HierarchicalModel):
         f, features = _features(parts, block)
         return f, _spread(parts) @ features
 
+    @quiet
     def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
         """Return the normal equations, summed over the few features that f depends on.
 
@@ -80,7 +81,9 @@ class Mha(HierarchicalModel):
             gram += features @ features.T
         n = len(samples)
         gram = B @ gram @ B.T / n
-        return NormalEquations(total / n, B @ gradient / n, gram, np.zeros_like(gram))
+        gradient = B @ gradient / n
+        loss = usable(total / n, gradient, gram)
+        return NormalEquations(loss, gradient, gram, np.zeros_like(gram))
 
 
 def _collapsed(parts, block: Block) -> tuple[Array, Array, Array]:

@@ -82,7 +82,7 @@ class OutputGated(HierarchicalModel):
         s, v, F, E, D = self._pass(parts, block)
         r = np.tensordot(parts[2], E, 2) - block.y
         pieces[2][...] += E @ r
-        D *= parts[2][:, :, None]
+        D = D * parts[2][:, :, None]  # not in place: a reader's phi' may return its argument
         D *= r
         pieces[0][...] += (s * _pull(D, v, F))[:, :-1] @ block.q.T
         weighted = s[:, :, None] * block.x  # (H, N, d, B)
