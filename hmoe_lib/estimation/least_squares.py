@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -18,9 +20,9 @@ __all__ = ["fit_least_squares"]
 
 FIRST_DAMPING = 1e-3
 LARGEST_DAMPING = 1e12  # steps are then below rounding
+WINDOW = 10  # steps whose joint gain decides whether going on is worth it
 COARSE_SHARE = 8  # the coarse stage sees one sample in eight
 COARSE_MINIMUM = 50  # ... but at least this many for each parameter
-COARSE_TOLERANCE = 1e-5
 
 
 def fit_least_squares(
@@ -31,6 +33,8 @@ def fit_least_squares(
     bounds: Box | None = None,
     max_iterations: int = 200,
     tolerance: float = 1e-9,
+    gain: float = 0.01,
+    newton: bool = False,
     coarse: bool = True,
 ) -> FitResult:
     r"""Minimise the mean squared residual inside a box.
@@ -49,6 +53,12 @@ def fit_least_squares(
         Largest number of accepted steps on the full sample.
     tolerance : float, default 1e-9
         Converged when the step promises a decrease below this fraction of the loss.
+    gain : float, default 0.01
+        Converged, too, when ten steps together gained less than this many units of Gaussian
+        log-likelihood, n/2 times the relative decrease of the loss; 0 turns the rule off.
+    newton : bool, default False
+        Use the exact Hessian where it is positive definite. Slower by half a step, it follows
+        the curved valleys of over-specified fits to their bottom.
     coarse : bool, default True
         Begin on a fixed share of the sample, when n is large enough for it to pay.
 
@@ -84,62 +94,82 @@ def fit_least_squares(
     samples, theta = prepare(X, y, start, bounds, max_iterations, tolerance)
     shape = start.shape
     few = max(len(samples) // COARSE_SHARE, COARSE_MINIMUM * shape.size)
+    rules = Rules(max_iterations, tolerance, gain, newton)
     if coarse and 2 * few <= len(samples):
-        head = samples.head(few)
-        theta, _, _, _ = _descend(
-            model, theta, shape, head, bounds, max_iterations, COARSE_TOLERANCE
-        )
-    theta, status, history, gradient = _descend(
-        model, theta, shape, samples, bounds, max_iterations, tolerance
-    )
+        theta, *_ = _descend(model, theta, shape, samples.head(few), bounds, rules)
+    theta, status, history, gradient = _descend(model, theta, shape, samples, bounds, rules)
     return make_result(start, bounds, theta, status, history, gradient)
 
 
-def _descend(
-    model, theta: Array, shape: Shape, samples: Samples, box: Box, max_steps: int, tolerance: float
-):
+class Rules(NamedTuple):
+    """When to stop, and which Hessian to use."""
+
+    max_iterations: int
+    tolerance: float
+    gain: float
+    newton: bool
+
+    def slow(self, history: list[float], n: int) -> bool:
+        """Whether the last steps together gained too little to matter statistically."""
+        if len(history) <= WINDOW:
+            return False
+        decrease = history[-1 - WINDOW] - history[-1]
+        return decrease * n / 2 < self.gain * history[-1]
+
+
+def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rules: Rules):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
-    here = model.normal_equations_at(theta, shape, samples)
+
+    def look(at: Array) -> NormalEquations:
+        return model.normal_equations_at(at, shape, samples, rules.newton)
+
+    here = look(theta)
     if not np.isfinite(here.loss):
         return theta, "diverged", [np.inf], np.zeros_like(theta)
-    history = [here.loss]
+    history, status = [here.loss], "out of steps"
     scale = np.zeros_like(theta)
     damping, growth, refused = FIRST_DAMPING, 2.0, False
-    while len(history) <= max_steps:
+    while len(history) <= rules.max_iterations:
         scale = np.maximum(scale, np.diag(here.gram))
         step, hessian = _damped_step(theta, here, damping, scale, box)
         # The loss is the mean square, the normal equations those of half of it: hence the 2.
         promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
-        if promised <= tolerance * here.loss:
+        if promised <= rules.tolerance * here.loss:
             if refused or damping <= FIRST_DAMPING:
-                return theta, "converged", history, 2.0 * here.gradient
+                status = "converged"
+                break
             damping *= 0.1  # a step kept short by old damping proves nothing: try a longer one
             continue
         trial = box.clip(theta + step)
-        there = model.normal_equations_at(trial, shape, samples)
-        gain = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
-        if gain > 0:
+        there = look(trial)
+        ratio = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
+        if ratio > 0:
             theta, here = trial, there
             history.append(here.loss)
-            damping *= max(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
+            damping *= max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
             growth, refused = 2.0, False
+            if rules.slow(history, len(samples)):
+                status = "converged"
+                break
         else:
             damping, growth, refused = damping * growth, growth * 2.0, True
             if damping > LARGEST_DAMPING:
-                return theta, "stalled", history, 2.0 * here.gradient
-    return theta, "out of steps", history, 2.0 * here.gradient
+                status = "stalled"
+                break
+    return theta, status, history, 2.0 * here.gradient
 
 
 def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box):
-    """Newton step where the damped Hessian is positive definite, else Gauss-Newton step.
+    """Newton step where the damped Hessian is known and positive definite, else Gauss-Newton's.
 
-    Where channels are fitted twice, Gauss-Newton alone is slow: the derivative that separates
-    two copies vanishes with their distance, and r times the second derivative is as large as
-    its square.
+    Where channels are fitted twice, Gauss-Newton alone creeps: the derivative that separates two
+    copies vanishes with their distance, and r times the second derivative is as large as its
+    square.
     """
     # The floor keeps parameters without influence (omega = 0 hides its a) from a zero pivot.
     ridge = damping * np.maximum(scale, 1e-10 * scale.max() + np.finfo(float).tiny)
-    for hessian in (here.gram + here.curvature, here.gram):
+    second = [] if here.curvature is None else [here.gram + here.curvature]
+    for hessian in (*second, here.gram):
         try:
             return _bounded_step(theta, here.gradient, hessian + np.diag(ridge), box), hessian
         except LinAlgError:

@@ -14,7 +14,7 @@ Array = np.ndarray
 __all__ = ["STATUSES", "FitResult"]
 
 STATUSES = {
-    "converged": "no step inside the bounds promises a further decrease",
+    "converged": "no step promises a decrease that matters",
     "hit bounds": "converged, with parameters on their bounds",
     "stalled": "no step decreased the loss although the gradient is not small",
     "out of steps": "the largest number of steps was reached before convergence",

@@ -40,7 +40,7 @@ class NormalEquations(NamedTuple):
     loss: float
     gradient: Array
     gram: Array
-    curvature: Array
+    curvature: Array | None
 
 
 class HierarchicalModel:
@@ -102,10 +102,12 @@ class HierarchicalModel:
         samples = _matching(G, Samples(X, y))
         return self.loss_and_gradient_at(G.to_vector(), G.shape, samples)
 
-    def normal_equations(self, G: HierarchicalMeasure, X, y) -> NormalEquations:
-        """Return loss, gradient, gram and curvature of least squares at a measure."""
+    def normal_equations(
+        self, G: HierarchicalMeasure, X, y, curvature: bool = False
+    ) -> NormalEquations:
+        """Return loss, gradient, gram and, on demand, curvature of least squares at a measure."""
         samples = _matching(G, Samples(X, y))
-        return self.normal_equations_at(G.to_vector(), G.shape, samples)
+        return self.normal_equations_at(G.to_vector(), G.shape, samples, curvature)
 
     # ---- for estimators: parameter vectors, samples already checked --------------------------
 
@@ -132,20 +134,22 @@ class HierarchicalModel:
         return usable(total, gradient) / len(samples), gradient * (2.0 / len(samples))
 
     @quiet
-    def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
-        """Return the normal equations at a parameter vector."""
+    def normal_equations_at(
+        self, theta: Array, shape: Shape, samples: Samples, curvature: bool = False
+    ) -> NormalEquations:
+        """Return the normal equations at a parameter vector; the curvature only on demand."""
         parts = shape.split(theta)
         total, gradient, gram = 0.0, np.zeros(shape.size), np.zeros((shape.size, shape.size))
-        sums = Curvature.zeros(shape)
+        sums = Curvature.zeros(shape) if curvature else None
         for block in samples:
-            f, J = self._second_order(parts, block, sums)
+            f, J = self._second_order(parts, block, sums) if sums else self._jacobian(parts, block)
             r = f - block.y
             total += r @ r
             gradient += J @ r
             gram += J @ J.T
-        n, curvature = len(samples), sums.matrix(shape)
-        loss = usable(total, gradient, gram, curvature) / n
-        return NormalEquations(loss, gradient / n, gram / n, curvature / n)
+        n = len(samples)
+        second = sums.matrix(shape) / n if sums else None
+        return NormalEquations(total / n, gradient / n, gram / n, second)
 
     # ---- one formula a model -----------------------------------------------------------------
 

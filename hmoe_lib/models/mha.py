@@ -63,12 +63,14 @@ class Mha(HierarchicalModel):
         return f, _spread(parts) @ features
 
     @quiet
-    def normal_equations_at(self, theta: Array, shape: Shape, samples: Samples) -> NormalEquations:
+    def normal_equations_at(
+        self, theta: Array, shape: Shape, samples: Samples, curvature: bool = False
+    ) -> NormalEquations:
         """Return the normal equations, summed over the few features that f depends on.
 
         Every derivative is a fixed combination of the s_{h,i} x and s_{h,i} (v_i - f_h) q: the
-        p x p sums follow from those of the features, far fewer than p. The function is bilinear
-        in (omega, a), and Gauss-Newton needs no curvature to converge in a few steps.
+        p x p sums follow from those of the features, far fewer than p. The curvature is left at
+        zero: without copies to tell apart, Gauss-Newton converges in a few steps.
         """
         parts = shape.split(theta)
         B = _spread(parts)
