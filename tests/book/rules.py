@@ -9,7 +9,10 @@ import yaml
 
 LONGEST, SHORT = 25, 8
 ALT = range(40, 301)
-DRAWS = re.compile(r"\bplt\.|\bsubplots\(|\bsubplot_mosaic\(|\.figure\(|\.figsize\(")
+DRAWS = re.compile(
+    r"\bplt\.(?!rcParams|style)|\bsubplots\(|\bsubplot_mosaic\(|\.figure\("
+    r"|\bplots\.(?!use\b|style\b)[a-z]\w*\("
+)
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/])/(work|tmp|root|home|Users|farm)/|\b[A-Z]:\\")
 FENCE = re.compile(r"^(`{3,}|:{3,}) *\{([\w:-]+)\} *(.*)$", re.MULTILINE)
 

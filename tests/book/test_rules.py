@@ -15,7 +15,7 @@ def good():
     nb = new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     nb.cells = [
         new_markdown_cell("# A page"),
-        new_code_cell("import numpy as np"),
+        new_code_cell("import numpy as np\nhl.plots.use()"),
         new_code_cell("ax.plot(x)\nfig, ax = plt.subplots()", metadata={"mystnb": FIGURE}),
         new_code_cell("# Contract: the numbers of this page\nassert np.pi > 3"),
     ]
@@ -51,6 +51,10 @@ def repeated_id(nb):
 
 def figure_without_metadata(nb):
     nb.cells[2].metadata = nbformat.from_dict({})
+
+
+def figure_of_the_library_without_metadata(nb):
+    nb.cells[1].source = "hl.plots.use()\nhl.plots.rate_figure(result);"
 
 
 def short_alt(nb):
@@ -98,6 +102,7 @@ def contract_without_assert(nb):
         (rules.notebook_format, other_kernel),
         (rules.notebook_format, repeated_id),
         (rules.figures, figure_without_metadata),
+        (rules.figures, figure_of_the_library_without_metadata),
         (rules.figures, short_alt),
         (rules.figures, long_alt),
         (rules.figures, no_caption),
