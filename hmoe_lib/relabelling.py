@@ -17,7 +17,7 @@ __all__ = ["by_size", "nearest"]
 def by_size(G: HierarchicalMeasure) -> HierarchicalMeasure:
     """Sort experts by their set of vectors, channels by weight and vectors, heads by all of it."""
     experts = [
-        sorted(range(G.experts), key=lambda i, h=h: sorted(G.a[h, i].tolist()))
+        sorted(range(G.experts), key=lambda i, h=h: (sorted(G.a[h, i].tolist()), _gaps(G.M[h], i)))
         for h in range(G.heads)
     ]
     G = G.permuted(experts=np.array(experts))
@@ -31,6 +31,11 @@ def by_size(G: HierarchicalMeasure) -> HierarchicalMeasure:
         for h in range(G.heads)
     ]
     return G.permuted(heads=sorted(range(G.heads), key=key.__getitem__))
+
+
+def _gaps(M: np.ndarray, i: int) -> list:
+    """Differences of one gate matrix to all of its head: the same whichever expert is pinned."""
+    return sorted((M[i] - M).reshape(len(M), -1).tolist())
 
 
 def nearest(G: HierarchicalMeasure, reference: HierarchicalMeasure) -> HierarchicalMeasure:
