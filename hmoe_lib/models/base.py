@@ -34,7 +34,8 @@ class NormalEquations(NamedTuple):
 
     loss: mean squared residual; gradient: J^T r / n; gram: J^T J / n; curvature: sum of
     r times the second derivatives of the function, over n. Half the Hessian of the loss is
-    gram + curvature. Where a derivative overflows, the loss is infinite.
+    gram + curvature; curvature is None unless asked for. Where a derivative overflows, the loss
+    is infinite.
     """
 
     loss: float
@@ -149,7 +150,8 @@ class HierarchicalModel:
             gram += J @ J.T
         n = len(samples)
         second = sums.matrix(shape) / n if sums else None
-        return NormalEquations(total / n, gradient / n, gram / n, second)
+        loss = usable(total, gradient, gram, *([] if second is None else [second])) / n
+        return NormalEquations(loss, gradient / n, gram / n, second)
 
     # ---- one formula a model -----------------------------------------------------------------
 
