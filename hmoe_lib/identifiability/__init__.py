@@ -1,0 +1,31 @@
+"""What can be told apart: relations among derivatives, proved; independence, certified."""
+
+from hmoe_lib.identifiability.certificates import Certificate, certify
+from hmoe_lib.identifiability.conditions import family
+from hmoe_lib.identifiability.families import Family, custom
+from hmoe_lib.identifiability.odes import OdeTest, ode_test
+from hmoe_lib.identifiability.parsing import parse_activation
+from hmoe_lib.identifiability.recheck import recheck
+from hmoe_lib.identifiability.relations import Problem, Relation, prove
+from hmoe_lib.identifiability.report import as_dict, as_text
+from hmoe_lib.identifiability.verdict import Verdict, examine, verdict
+
+__all__ = [
+    "Certificate",
+    "Family",
+    "OdeTest",
+    "Problem",
+    "Relation",
+    "Verdict",
+    "as_dict",
+    "as_text",
+    "certify",
+    "custom",
+    "examine",
+    "family",
+    "ode_test",
+    "parse_activation",
+    "prove",
+    "recheck",
+    "verdict",
+]

@@ -1,0 +1,64 @@
+"""The command: ``python -m hmoe_lib.identifiability "EXPR" --condition listed --dim 2``.
+
+Exit status: 0 the condition holds, 1 it fails, 2 the input was refused, 3 undecided.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from hmoe_lib.identifiability.report import as_dict, as_text
+from hmoe_lib.identifiability.verdict import CONDITIONS, SETTINGS, verdict
+
+STATUS = {True: 0, False: 1, None: 3}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        atoms = None if options.atoms is None else _read(options.atoms)
+        v = verdict(options.phi, options.dim, options.condition, options.setting, atoms)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    print(json.dumps(as_dict(v), indent=1) if options.json else as_text(v))
+    return STATUS[v.strongly_identifiable]
+
+
+def _read(name: str):
+    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf8")
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"atoms: expected JSON, got {error}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m hmoe_lib.identifiability",
+        description="Strong identifiability of an activation: relations, proofs, certificate.",
+        epilog="Exit status: 0 the condition holds, 1 it fails, 2 refused, 3 undecided.",
+    )
+    parser.add_argument("phi", metavar="EXPR", help="an expression in z, or a name such as gelu")
+    parser.add_argument("--condition", choices=CONDITIONS, default="listed")
+    parser.add_argument("--setting", choices=SETTINGS, default="I")
+    parser.add_argument("--dim", type=int, default=2, metavar="D")
+    parser.add_argument(
+        "--atoms",
+        metavar="FILE",
+        help='JSON: a list of {"M": ..., "a": ...}, or {"omega": ..., "M": ..., "a": ...}; '
+        "- reads standard input",
+    )
+    parser.add_argument("--json", action="store_true", help="plain data, certificate included")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
