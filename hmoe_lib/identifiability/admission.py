@@ -9,13 +9,13 @@ from hmoe_lib.identifiability.kernels import is_zero
 from hmoe_lib.identifiability.parsing import Sinc, Z
 from hmoe_lib.identifiability.tape import Balls, Tape
 
-__all__ = ["Refused", "admit", "homogeneous_degree"]
+__all__ = ["RefusedError", "admit", "homogeneous_degree"]
 
 KINKS = (sympy.Abs, sympy.Max, sympy.Min, sympy.sign)
 DEEPEST_CUT = 14
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """An activation that the engine does not work on; the message says where it fails."""
 
 
@@ -31,24 +31,24 @@ def admit(phi: sympy.Expr, reach: float = 4.0) -> sympy.Expr:
 
     Raises
     ------
-    Refused
+    RefusedError
         If phi has a kink (ReLU, absolute value), is constant, or is not analytic on
         [-reach, reach]: enclosed by ball arithmetic, so that a pole between two sample points
         does not slip through.
 
     Examples
     --------
-    >>> admit(Z / (Z - 1))
+    >>> admit(Z / (Z - 1))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    hmoe_lib.identifiability.admission.Refused: z/(z - 1) is not finite or not analytic near z = 1
+    hmoe_lib.identifiability.admission.RefusedError: z/(z - 1) is not finite ... near z = 1
     """
     if phi.has(*KINKS):
-        raise Refused(_kink_message(phi))
+        raise RefusedError(_kink_message(phi))
     _check_analytic(phi, reach)
     plain = phi.replace(Sinc, lambda t: sympy.sin(t) / t)
     if is_zero(plain.diff(Z)):
-        raise Refused(f"{phi} is constant")
+        raise RefusedError(f"{phi} is constant")
     return plain
 
 
@@ -65,7 +65,7 @@ def _check_analytic(phi: sympy.Expr, reach: float) -> None:
             continue
         if depth == DEEPEST_CUT:
             where = float(middle.p) / float(middle.q)
-            raise Refused(f"{phi} is not finite or not analytic near z = {where:.3g}")
+            raise RefusedError(f"{phi} is not finite or not analytic near z = {where:.3g}")
         stack += [(low, middle, depth + 1), (middle, high, depth + 1)]
 
 

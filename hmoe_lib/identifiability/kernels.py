@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable
 
+import flint
 import sympy
 
 from hmoe_lib.identifiability.parsing import Phi, real
@@ -102,13 +103,25 @@ class Kernels:
         parts = self._angles.coordinates(angle)
         if parts is None:
             parts = [(self._new(sympy.tan(sympy.expand(angle) / 2)), 1)]
-        c, s = sympy.Integer(1), sympy.Integer(0)
+        turn = (sympy.Integer(1), sympy.Integer(0))
         for symbol, n in parts:
-            c1, s1 = (1 - symbol**2) / (1 + symbol**2), 2 * symbol / (1 + symbol**2)
-            s1 = s1 if n > 0 else -s1
-            for _ in range(abs(n)):
-                c, s = c * c1 - s * s1, s * c1 + c * s1
-        return c, s
+            c, s = (1 - symbol**2) / (1 + symbol**2), 2 * symbol / (1 + symbol**2)
+            turn = _add_turns(turn, _times_turn((c, s if n > 0 else -s), abs(n)))
+        return turn
+
+
+def _add_turns(first, second):
+    (c1, s1), (c2, s2) = first, second
+    return c1 * c2 - s1 * s2, s1 * c2 + c1 * s2
+
+
+def _times_turn(turn, n: int):
+    """The n-fold turn by doubling: the expressions stay short."""
+    if n == 1:
+        return turn
+    half = _times_turn(turn, n // 2)
+    double = _add_turns(half, half)
+    return _add_turns(double, turn) if n % 2 else double
 
 
 def is_zero(e: sympy.Expr) -> bool:
@@ -172,46 +185,38 @@ def _arguments(expressions: list[sympy.Expr], kinds: tuple) -> list[sympy.Expr]:
 
 
 class _Basis:
-    """A basis, over the rationals, of some expressions, scaled so that coordinates are integers."""
+    """A short basis of the lattice that some expressions span, so that coordinates are integers."""
 
     def __init__(self, expressions: list[sympy.Expr], names, letter: str) -> None:
-        self._rows: list[tuple[dict, dict]] = []  # reduced vector, its combination of the basis
-        self._made = 0
-        known = []
-        for e in expressions:
-            vector = _vector(e)
-            rest, parts = self._reduce(vector)
-            if rest:
-                pivot = next(iter(rest))
-                parts = {k: -c for k, c in parts.items()} | {self._made: sympy.Integer(1)}
-                self._rows.append((rest, parts, pivot))
-                self._made += 1
-                parts = {self._made - 1: sympy.Integer(1)}
-            known.append(parts)
-        self._scale = [math.lcm(*(int(p[k].q) for p in known if k in p)) for k in range(self._made)]
-        self.symbols = [real(f"{letter}{next(names)}") for _ in range(self._made)]
+        vectors = [_vector(e) for e in expressions]
+        self._place = {key: i for i, key in enumerate(dict.fromkeys(k for v in vectors for k in v))}
+        self._rows, self.symbols = [], []
+        if not self._place:
+            return
+        denominator = flint.fmpz(math.lcm(*(int(c.q) for v in vectors for c in v.values())))
+        rows = [[int(c * int(denominator)) for c in self._dense(v)] for v in vectors]
+        short = [row for row in flint.fmpz_mat(rows).lll().tolist() if any(row)]
+        self._rows = flint.fmpq_mat([[flint.fmpq(c, denominator) for c in row] for row in short])
+        self._gram = self._rows * self._rows.transpose()
+        self.symbols = [real(f"{letter}{next(names)}") for _ in short]
 
-    def _reduce(self, vector: dict) -> tuple[dict, dict]:
-        parts: dict[int, sympy.Rational] = {}
-        vector = dict(vector)
-        for row, combination, pivot in self._rows:
-            if pivot in vector:
-                c = vector[pivot] / row[pivot]
-                for key, value in row.items():
-                    vector[key] = vector.get(key, 0) - c * value
-                    if vector[key] == 0:
-                        del vector[key]
-                for k, value in combination.items():
-                    parts[k] = parts.get(k, 0) + c * value
-        return vector, {k: sympy.Rational(c) for k, c in parts.items() if c != 0}
+    def _dense(self, vector: dict) -> list:
+        row = [sympy.Integer(0)] * len(self._place)
+        for key, c in vector.items():
+            row[self._place[key]] = c
+        return row
 
     def coordinates(self, e: sympy.Expr) -> list[tuple[sympy.Symbol, int]] | None:
         """Integer coordinates of an expression, or None when it is not in the lattice."""
-        rest, parts = self._reduce(_vector(e))
-        scaled = {k: c * self._scale[k] for k, c in parts.items()}
-        if rest or any(not c.is_Integer for c in scaled.values()):
+        vector = _vector(e)
+        if not self.symbols or any(key not in self._place for key in vector):
             return None
-        return [(self.symbols[k], int(c)) for k, c in scaled.items()]
+        target = flint.fmpq_mat([[flint.fmpq(int(c.p), int(c.q))] for c in self._dense(vector)])
+        parts = self._gram.solve(self._rows * target)
+        if self._rows.transpose() * parts != target or any(c.q != 1 for c in parts.entries()):
+            return None
+        pairs = zip(self.symbols, parts.entries(), strict=True)
+        return [(symbol, int(c.p)) for symbol, c in pairs if c != 0]
 
 
 def _vector(e: sympy.Expr) -> dict:

@@ -2,9 +2,10 @@ r"""The one-atom tests: differential equations that an activation must not satis
 
 At one atom with a nonzero, relations that phi causes exist exactly when phi satisfies
 
-* listed: :math:`c_0 t^2\varphi'' + (c_1 t + c_2 t^3)\varphi' + (c_3 + c_4 t^2 + c_5 t^4)\varphi=0`,
+* listed: :math:`c_0 t^2\varphi'' + (c_1 t + c_2 t^3)\varphi'
+  + (c_3 + c_4 t^2 + c_5 t^4)\varphi = 0`,
 * sharp: :math:`c_0 t^2\varphi'' + c_1 t\varphi' + (c_3 + c_4 t^2)\varphi = 0`,
-* model: :math:`c_0 t^2\varphi'' + c_1 t\varphi' + c_3\varphi = 0`, the powers :math:`A t^p + B t^q`,
+* model: :math:`c_0 t^2\varphi'' + c_1 t\varphi' + c_3\varphi = 0`: powers and sums of two,
 
 with constants that are not all zero. Passing is necessary at one atom, not sufficient at several.
 """

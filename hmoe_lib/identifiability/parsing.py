@@ -9,7 +9,7 @@ import sympy
 
 from hmoe_lib.activations import ACTIVATIONS, Activation
 
-__all__ = ["FUNCTIONS", "Z", "Phi", "Sinc", "parse", "parse_activation", "real"]
+__all__ = ["FUNCTIONS", "Phi", "Sinc", "Z", "parse", "parse_activation", "real"]
 
 LONGEST, DEEPEST, LARGEST_POWER, LARGEST_DEGREE, LARGEST_BITS = 600, 40, 12, 40, 512
 

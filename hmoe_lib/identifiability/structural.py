@@ -3,9 +3,9 @@ r"""When relations do no harm: no split of an atom can use them.
 A relation among derivatives reads :math:`\tfrac12 S : \nabla^2 u + b^\top \nabla u = 0`, with
 symmetric blocks S, one an atom. In the expansion of a fitted function, S is a second moment of the
 fitted atoms around the true one, hence positive semidefinite. So a space of relations is harmless
-if it holds no nonzero (S, b) with every block of S positive semidefinite. A positive definite W with
-:math:`\langle W, S\rangle = 0` for all of its S proves that such an S is 0, and linear algebra that
-then b = 0 too.
+if it holds no nonzero (S, b) with every block of S positive semidefinite. A positive definite W
+with :math:`\langle W, S\rangle = 0` for all of its S proves that such an S is 0, and linear
+algebra that then b = 0 too.
 """
 
 from __future__ import annotations

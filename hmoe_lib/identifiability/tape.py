@@ -35,7 +35,7 @@ class Rationals:
 class Balls:
     """Ball arithmetic of python-flint, at the working precision in force."""
 
-    names: dict = {"log": "log", "sinc": "sinc"} | {  # noqa: RUF012
+    names: dict = {"log": "log", "sinc": "sinc"} | {
         n: n for n in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "asinh", "erf")
     }
 
@@ -60,7 +60,7 @@ class Balls:
 class Arrays:
     """Numpy arrays."""
 
-    table: dict = {  # noqa: RUF012
+    table: dict = {
         "erf": special.erf,
         "atan": np.arctan,
         "asinh": np.arcsinh,
