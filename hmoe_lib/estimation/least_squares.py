@@ -19,6 +19,7 @@ Array = np.ndarray
 __all__ = ["fit_least_squares"]
 
 FIRST_DAMPING = 1e-3
+SMALLEST_DAMPING = 1e-10  # a step is as good as undamped
 LARGEST_DAMPING = 1e12  # steps are then below rounding
 WINDOW = 10  # steps whose joint gain decides whether going on is worth it
 COARSE_SHARE = 8  # the coarse stage sees one sample in eight
@@ -135,10 +136,10 @@ def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rule
         # The loss is the mean square, the normal equations those of half of it: hence the 2.
         promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
         if promised <= rules.tolerance * here.loss:
-            if refused or damping <= FIRST_DAMPING:
+            if refused or damping <= SMALLEST_DAMPING:
                 status = "converged"
                 break
-            damping *= 0.1  # a step kept short by old damping proves nothing: try a longer one
+            damping *= 0.1  # a step kept short by damping proves nothing: try a longer one
             continue
         trial = box.clip(theta + step)
         there = look(trial)

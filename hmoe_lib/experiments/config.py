@@ -18,7 +18,7 @@ SETTINGS = {"mha": Mha, "value": ValueGated, "output": OutputGated}
 LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$"}
 # The options an experiment may set; those of the functions fit_* that change what is fitted.
 OPTIMISERS = {
-    "least_squares": ("max_iterations", "tolerance", "coarse"),
+    "least_squares": ("max_iterations", "tolerance", "gain", "newton", "coarse"),
     "gradient_descent": ("step", "max_epochs", "tolerance"),
 }
 

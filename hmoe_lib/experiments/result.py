@@ -29,6 +29,7 @@ ROW = np.dtype(
         ("function_error", "f8"),  # root mean square over the grid
         ("start_loss", "f8"),  # the panel's loss at the start
         ("fit_loss", "f8"),  # mean squared residual
+        ("truth_loss", "f8"),  # mean squared residual of the truth, on the same data
         ("status", "U24"),
         ("iterations", "i8"),
         ("hit_bounds", "?"),
@@ -46,7 +47,8 @@ class ExperimentResult:
         What was run.
     rows : ndarray, shape (R,), structured
         A row a replicate, by panel, n, replicate: fields panel, n, replicate, loss, loss_r1,
-        loss_voronoi, function_error, start_loss, fit_loss, status, iterations, hit_bounds.
+        loss_voronoi, function_error, start_loss, fit_loss, truth_loss, status, iterations,
+        hit_bounds.
     theta : ndarray, shape (R, P)
         Fitted parameter vectors, padded with NaN to the longest.
     seconds : ndarray, shape (R,)

@@ -181,6 +181,7 @@ def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
         "function_error": float(np.sqrt(np.mean(error**2))),
         "start_loss": _losses(model, start, truth, points)[panel.loss],
         "fit_loss": float(fit.loss),
+        "truth_loss": float(np.mean((y - model.predict(truth, X)) ** 2)),
         "status": str(fit.status),
         "iterations": int(fit.iterations),
         "hit_bounds": bool(fit.at_bound.any()),
