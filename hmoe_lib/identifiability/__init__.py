@@ -2,7 +2,15 @@
 
 from hmoe_lib.identifiability.certificates import Certificate, certify
 from hmoe_lib.identifiability.conditions import family
+from hmoe_lib.identifiability.contact import Contact, contact_order
 from hmoe_lib.identifiability.families import Family, custom
+from hmoe_lib.identifiability.gram import Gram, ModelGram, gram
+from hmoe_lib.identifiability.identities import (
+    Identity,
+    plain_split,
+    prove_identity,
+    split_series,
+)
 from hmoe_lib.identifiability.odes import OdeTest, ode_test
 from hmoe_lib.identifiability.parsing import parse_activation
 from hmoe_lib.identifiability.recheck import recheck
@@ -12,7 +20,11 @@ from hmoe_lib.identifiability.verdict import Verdict, examine, verdict
 
 __all__ = [
     "Certificate",
+    "Contact",
     "Family",
+    "Gram",
+    "Identity",
+    "ModelGram",
     "OdeTest",
     "Problem",
     "Relation",
@@ -20,12 +32,17 @@ __all__ = [
     "as_dict",
     "as_text",
     "certify",
+    "contact_order",
     "custom",
     "examine",
     "family",
+    "gram",
     "ode_test",
     "parse_activation",
+    "plain_split",
     "prove",
+    "prove_identity",
     "recheck",
+    "split_series",
     "verdict",
 ]

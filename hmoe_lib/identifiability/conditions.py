@@ -16,6 +16,8 @@ Definitions 1 and 2 of the paper (type-1, type-2); sharp and model are ours.
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
+from typing import NamedTuple
 
 import sympy
 
@@ -38,7 +40,17 @@ from hmoe_lib.identifiability.families import (
 from hmoe_lib.identifiability.parsing import Phi, real
 from hmoe_lib.identifiability.truths import Atom, Truth
 
-__all__ = ["family", "first_order", "model", "sharp", "type_1", "type_2", "type_2_repaired"]
+__all__ = [
+    "family",
+    "first_order",
+    "layout",
+    "model",
+    "named",
+    "sharp",
+    "type_1",
+    "type_2",
+    "type_2_repaired",
+]
 
 
 def _open(t: sympy.Expr) -> sympy.Expr:
@@ -175,47 +187,65 @@ def type_2_repaired(truth: Truth) -> Family:
 # ---- the regression function itself ----------------------------------------------------------
 
 
+class Layout(NamedTuple):
+    """The regression function g with named parameters, and how they group."""
+
+    g: sympy.Expr
+    first: list[str]
+    groups: list[list[str]]
+
+
+@lru_cache(maxsize=32)
+def layout(shape: tuple[int, int, int, int], setting: str) -> Layout:
+    """Return g for the sizes (H, N, K, d), in the names of :func:`named`."""
+    H, N, K, d = shape
+    x = inputs(d)
+    first, groups, heads = [], [], []
+    for h in range(H):
+        free = [quadratic(f"M{h + 1}{i + 1}_", x) for i in range(N - 1)]
+        gates = [*(sympy.exp(q) for q, _ in free), sympy.Integer(1)]
+        first += [name for _, names in free for name in names]
+        for k in range(K):
+            omega = real(f"omega{h + 1}{k + 1}")
+            experts = [linear(f"a{h + 1}{i + 1}{k + 1}_", x) for i in range(N)]
+            vectors = [names for _, names in experts]
+            first += [omega.name, *(n for names in vectors for n in names)]
+            inner = [_open(t) if setting == "I" else t for t, _ in experts]
+            f = total(s * e for s, e in zip(gates, inner, strict=True)) / total(gates)
+            heads.append(omega * (_open(f) if setting == "II" else f))
+            groups += vectors if setting == "I" else [[n for names in vectors for n in names]]
+    return Layout(total(heads), first, groups)
+
+
+def named(truth: Truth) -> dict[sympy.Symbol, sympy.Rational]:
+    """Return the free parameters of a truth by name."""
+    H, N, K, _ = truth.shape
+    at = {}
+    for h in range(H):
+        for i in range(N - 1):
+            at |= upper(quadratic(f"M{h + 1}{i + 1}_", truth.a[h][i][0])[1], truth.M[h][i])
+        for k in range(K):
+            at[real(f"omega{h + 1}{k + 1}")] = rational(truth.omega[h][k])
+            for i in range(N):
+                names = linear(f"a{h + 1}{i + 1}{k + 1}_", truth.a[h][i][k])[1]
+                at |= {real(n): rational(v) for n, v in zip(names, truth.a[h][i][k], strict=True)}
+    return at
+
+
 def model(truth: Truth, setting: str = "I") -> Family:
     """Derivatives of g at a truth: in omega, M and a, and the second ones in the atoms' vectors.
 
     Setting I splits one expert at a time, so second derivatives stay within one a[h, i, k];
     in Setting II the experts of a channel meet inside phi, and so do their second derivatives.
     """
-    H, N, K, d = truth.shape
-    x = inputs(d)
-    at: dict = {}
-    first, second, heads = [], [], []
-    for h in range(H):
-        scores = []
-        for i in range(N - 1):
-            q, names = quadratic(f"M{h + 1}{i + 1}_", x)
-            at |= upper(names, truth.M[h][i])
-            first += names
-            scores.append(q)
-        scores.append(sympy.Integer(0))
-        gates = [sympy.exp(q) for q in scores]
-        E = total(gates)
-        for k in range(K):
-            omega = real(f"omega{h + 1}{k + 1}")
-            at[omega] = rational(truth.omega[h][k])
-            first.append(omega.name)
-            groups, terms = [], []
-            for i in range(N):
-                t, names = linear(f"a{h + 1}{i + 1}{k + 1}_", x)
-                at |= {real(n): v for n, v in zip(names, truth.a[h][i][k], strict=True)}
-                first += names
-                groups.append(names)
-                terms.append(gates[i] / E * (_open(t) if setting == "I" else t))
-            second += groups if setting == "I" else [[n for g in groups for n in g]]
-            heads.append(omega * (total(terms) if setting == "I" else _open(total(terms))))
+    g, first, groups = layout(truth.shape, setting)
     used = [single("g", (p,)) for p in first]
-    for group in second:
-        cell = f"g:{group[0]}"
+    for group in groups:
         for by in itertools.combinations_with_replacement(group, 2):
-            used.append(Listed(label("g", by), (("g", by),), cell, by))
-    return Family(
-        f"model, Setting {setting}", x, {"g": Definition(total(heads), at)}, by_order(used)
-    )
+            used.append(Listed(label("g", by), (("g", by),), f"g:{group[0]}", by))
+    definitions = {"g": Definition(g, named(truth))}
+    name = f"model, Setting {setting}"
+    return Family(name, inputs(truth.shape[3]), definitions, by_order(used))
 
 
 def family(condition: str, setting: str, place) -> Family:

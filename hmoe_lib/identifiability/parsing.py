@@ -259,6 +259,8 @@ def parse_activation(phi: str | Activation | sympy.Expr) -> sympy.Expr:
         return parse(ACTIVATIONS[name].expression)
     if isinstance(name, str) and name.startswith("power") and name[5:].isdigit():
         return parse(f"z**{name[5:]}")
+    if name in FUNCTIONS and name not in SEVERAL:
+        return FUNCTIONS[name](Z)
     expression = parse(phi)
     if Z not in expression.free_symbols:
         raise ValueError(f"expression: {phi!r} is constant; expected a function of z")

@@ -78,6 +78,8 @@ class Problem:
         self.explicit = self.open if phi is None else insert(self.open, phi)
         if any(e.has(Phi) for e in self.explicit):
             raise ValueError("phi: this family leaves the activation open; give one")
+        if any(e.has(sympy.nan, sympy.zoo, sympy.oo, -sympy.oo) for e in self.explicit):
+            raise ValueError("phi: its formula is not finite at one of the atoms (a = 0?)")
 
     @cached_property
     def tape(self) -> Tape:

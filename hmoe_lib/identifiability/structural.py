@@ -64,6 +64,9 @@ def harmless(family: Family, relations: Sequence[Relation]) -> Harmless:
     forms = _forms(family, relations, blocks)
     if flint.fmpq_mat(forms).rank() < len(relations):
         return Harmless(False, "one of their combinations has no second derivative in it")
+    for relation, form in zip(relations, forms, strict=True):
+        if _usable(form, blocks):
+            return Harmless(False, f"a split of an atom can use {relation}")
     W = _witness(forms, blocks)
     if W is None:
         return Harmless(None, "no positive definite witness was found")
@@ -152,6 +155,29 @@ def _raised(matrices, blocks, places) -> np.ndarray:
             for j, q in enumerate(names[: i + 1]):
                 w[places[(cell, *sorted((p, q)))]] = lifted[i, j]
     return w
+
+
+def _usable(form, blocks) -> bool:
+    """Is every block of S, or of -S, positive semidefinite?"""
+    places = _entries(blocks)
+    for sign in (1, -1):
+        matrices = (
+            [
+                [sign * form[places[(cell, *sorted((p, q)))]] / (1 if p == q else 2) for q in names]
+                for p in names
+            ]
+            for cell, names in blocks.items()
+        )
+        if all(_semidefinite(m) for m in matrices):
+            return True
+    return False
+
+
+def _semidefinite(block) -> bool:
+    """The characteristic polynomial of a symmetric matrix alternates iff no root is negative."""
+    n = len(block)
+    coefficients = flint.fmpq_mat(block).charpoly().coeffs()
+    return all((-1) ** (n - k) * c >= 0 for k, c in enumerate(coefficients))
 
 
 def _exact_witness(w, exact, blocks, places) -> dict | None:

@@ -128,7 +128,7 @@ def verdict(
     """
     began = time.perf_counter()
     _check(condition, setting, dim)
-    family, reach = _family(dim, condition, setting, atoms)
+    family, reach = place_of(dim, condition, setting, atoms)
     expression = parse_activation(phi)
     result = examine(family, admit(expression, reach))
     solution, structural, coincidences, both = result
@@ -184,7 +184,7 @@ def _check(condition: str, setting: str, dim: int) -> None:
         raise ValueError(f"dim: expected an integer from 1 to 6, got {dim!r}")
 
 
-def _family(dim: int, condition: str, setting: str, atoms) -> tuple[Family, float]:
+def place_of(dim: int, condition: str, setting: str, atoms) -> tuple[Family, float]:
     """The functions, and how far the arguments of phi reach on the cube."""
     if condition == "model" or setting == "II":
         sizes = (2, 2, 2) if condition == "model" else (1, 2, 1)

@@ -1,0 +1,214 @@
+r"""The order of contact: how flat the function distance is when an atom is split in two.
+
+One coordinate of a pair of channels is held at the truth plus and minus delta, the noise-free
+distance F(delta) is minimised over everything else, and :math:`F \sim C\delta^r`. Minimisation
+bounds F from above: no estimator is uniformly faster than :math:`n^{-1/(2r)}` over shrinking
+neighbourhoods of the truth. That least squares attains the rate needs a proof of the lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hmoe_lib.identifiability.gram import cube_rule
+
+Array = np.ndarray
+
+__all__ = ["Contact", "contact_order"]
+
+DELTAS = tuple(0.4 * 2.0 ** (-k / 2) for k in range(9))
+FLOOR = 1e-11  # relative distances below this are rounding
+STEPS = 300
+
+
+@dataclass(frozen=True)
+class Contact:
+    """Order of contact and what follows.
+
+    Attributes
+    ----------
+    deltas, distances : ndarray
+        Displacements, and the smallest distances found in L2(mu).
+    order : float
+        Fitted r; infinity only with a proved identity, NaN if every distance is rounding and no
+        identity was given.
+    error : float
+        Spread of the local slopes that the fit rests on.
+    constant : float
+        C in F = C delta^r.
+    proved : bool
+        An exact identity was proved (order infinity).
+    """
+
+    deltas: Array
+    distances: Array
+    order: float
+    error: float
+    constant: float
+    proved: bool = False
+
+    @property
+    def integer(self) -> int | None:
+        """The integer within the error of the order (at least 0.1), if there is one."""
+        if not np.isfinite(self.order):
+            return None
+        nearest = round(self.order)
+        return nearest if abs(self.order - nearest) <= max(self.error, 0.1) else None
+
+    @property
+    def rate(self) -> float:
+        """Exponent of n that the order allows: -1/(2r)."""
+        return -1.0 / (2.0 * self.order) if self.order != np.inf else 0.0
+
+    def resolution(self, n: float, noise_sd: float = 0.1) -> float:
+        """Return delta with n F(delta)^2 = 3.84 noise_sd^2, a convention for what n can resolve."""
+        if self.order == np.inf:
+            return np.inf
+        return float((np.sqrt(3.84 / n) * noise_sd / self.constant) ** (1.0 / self.order))
+
+    def __str__(self) -> str:
+        if self.order == np.inf:
+            return "order of contact infinite (identity proved): not identifiable"
+        if np.isnan(self.order):
+            return "distances vanish to rounding: give an identity to prove an infinite order"
+        return f"order of contact {self.order:.2f} +- {self.error:.2f}, rate n^{self.rate:.3f}"
+
+
+def contact_order(
+    model, truth, coordinate=(0, 0, 0, 0), split: bool = True, deltas=DELTAS, nodes: int = 20,
+    identity=None,
+) -> Contact:  # fmt: skip
+    """Return the order of contact of a truth along one coordinate of an expert vector.
+
+    Parameters
+    ----------
+    model : object
+        With ``predict(G, X)`` and ``jacobian(G, X)``, as the models of the library.
+    truth : HierarchicalMeasure
+        The truth.
+    coordinate : tuple (h, i, k, p)
+        Entry a[h, i, k, p].
+    split : bool, default True
+        Fit the channel (h, k) by two of equal weight, held at +delta and -delta; otherwise fit
+        it once, held at +delta.
+    deltas : sequence of float
+        Displacements, at least four.
+    nodes : int, default 20
+        Quadrature nodes an axis.
+    identity : Identity, optional
+        A proved identity, from :func:`prove_identity`: only with one is the order infinite.
+
+    Examples
+    --------
+    >>> from hmoe_lib import HierarchicalMeasure, ValueGated
+    >>> G = HierarchicalMeasure([[2.0]], [[[[1.0]], [[0.0]]]], [[[[1.5]], [[-1.0]]]])
+    >>> contact_order(ValueGated("tanh", bias=1.0), G).integer
+    2
+    >>> contact_order(ValueGated("tanh", bias=1.0), G, split=False).integer
+    1
+    """
+    deltas = np.sort(np.asarray(deltas, dtype=float))[::-1]
+    if len(deltas) < 4 or deltas[-1] <= 0:
+        raise ValueError("deltas: expected at least four positive numbers")
+    profile = _Profile(model, truth, coordinate, split, *cube_rule(truth.dim, nodes))
+    distances = profile.distances(deltas)
+    if identity is not None and not identity.proved:
+        raise ValueError("identity: it was not proved")
+    known = distances > FLOOR * profile.scale
+    if identity is not None and not known.any():
+        return Contact(deltas, distances, np.inf, 0.0, 0.0, proved=True)
+    if known.sum() < 4:
+        return Contact(deltas, distances, np.nan, np.nan, np.nan)
+    return Contact(deltas, distances, *_fit(deltas[known], distances[known]))
+
+
+def _fit(deltas: Array, distances: Array) -> tuple[float, float, float]:
+    """Slope at the smaller half of the displacements, spread of its local slopes, constant."""
+    x, y = np.log(deltas), np.log(distances)
+    half = max(4, (len(x) + 1) // 2)
+    slope, intercept = np.polyfit(x[-half:], y[-half:], 1)
+    local = np.diff(y[-half:]) / np.diff(x[-half:])
+    return float(slope), float(np.max(np.abs(local - slope))), float(np.exp(intercept))
+
+
+class _Profile:
+    """The distance as a function of the parameters left free, and its minimisation."""
+
+    def __init__(self, model, truth, coordinate, split: bool, X: Array, w: Array) -> None:
+        h, i, k, p = self._checked(truth, coordinate)
+        self.model, self.X, self.root = model, X, np.sqrt(w)
+        self.target = model.predict(truth, X)
+        self.scale = float(np.linalg.norm(self.root * self.target)) or 1.0
+        omega, a = (np.array(v) for v in (truth.omega, truth.a))
+        if split:
+            omega = np.concatenate([omega, np.zeros((len(omega), 1))], axis=1)
+            a = np.concatenate([a, a[:, :, k : k + 1]], axis=2)
+            omega[h, k] /= 2
+            omega[h, -1] = omega[h, k]
+        self.measure = type(truth)(omega, truth.M, a, signed=True)
+        _, at_a, at_omega = self.measure.shape.split(np.arange(self.measure.shape.size))
+        self.held = [at_a[h, i, k, p], at_a[h, i, -1, p]] if split else [at_a[h, i, k, p]]
+        self.spread = self._free(at_a, at_omega, (h, k), split)
+
+    @staticmethod
+    def _checked(truth, coordinate) -> tuple[int, int, int, int]:
+        places = tuple(coordinate)
+        if len(places) != 4 or any(
+            not 0 <= c < size for c, size in zip(places, truth.a.shape, strict=True)
+        ):
+            raise ValueError(f"coordinate: expected (h, i, k, p) within {truth.a.shape}")
+        return places
+
+    def _free(self, at_a, at_omega, channel, split: bool) -> Array:
+        """Matrix from the free parameters to all: pair weights tied, idle channels fixed."""
+        size = self.measure.shape.size
+        fixed = set(self.held)
+        if split:
+            h, k = channel
+            idle = [other for other in range(len(at_omega)) if other != h]
+            fixed |= {*at_omega[idle, -1].ravel(), *at_a[idle, :, -1].ravel(), at_omega[h, -1]}
+        columns = [c for c in range(size) if c not in fixed]
+        B = np.eye(size)[:, columns]
+        if split:
+            B[at_omega[h, -1]] = B[at_omega[h, k]]
+        return B
+
+    def distances(self, deltas: Array) -> Array:
+        """Smallest distance found at each displacement, largest first, warm starts included."""
+        theta0 = self.measure.to_vector()
+        found, previous = [], np.zeros(self.spread.shape[1])
+        for j, delta in enumerate(deltas):
+            base = theta0.copy()
+            base[self.held] += delta * np.array([1.0, -1.0])[: len(self.held)]
+            ratio = (delta / deltas[j - 1]) ** 2 if j else 0.0
+            starts = (np.zeros_like(previous), ratio * previous)
+            best = min((self._minimise(base, s) for s in starts), key=lambda r: r[0])
+            previous = best[1]
+            found.append(best[0])
+        return np.array(found)
+
+    def _residual(self, theta: Array):
+        G = self.measure.from_vector(theta)
+        return self.root * (self.model.predict(G, self.X) - self.target), G
+
+    def _minimise(self, base: Array, free: Array) -> tuple[float, Array]:
+        """Levenberg-Marquardt on an orthogonal factor: the normal equations would lose digits."""
+        damping = 1e-3
+        r, G = self._residual(base + self.spread @ free)
+        for _ in range(STEPS):
+            J = self.root[:, None] * (self.model.jacobian(G, self.X) @ self.spread)
+            U, s, Vt = np.linalg.svd(J, full_matrices=False)
+            projected, size, improved = U.T @ r, r @ r, False
+            for _ in range(12):
+                step = -Vt.T @ (s / (s**2 + damping * s[0] ** 2) * projected)
+                r_new, G_new = self._residual(base + self.spread @ (free + step))
+                if r_new @ r_new < size:
+                    free, r, G, improved = free + step, r_new, G_new, True
+                    damping = max(damping / 8, 1e-18)
+                    break
+                damping = min(damping * 5, 1e6)
+            if not improved or size - r @ r < 1e-10 * size or r @ r < (1e-15 * self.scale) ** 2:
+                break
+        return float(np.linalg.norm(r)), free

@@ -1,0 +1,142 @@
+r"""Identities and series behind orders of contact, proved with sympy.
+
+A split of the truth is a family of parameters in ``delta``. If the function does not change at
+all, the order of contact is infinite. If it changes like :math:`\delta^m`, then
+:math:`F(\delta) \le C\delta^m`; the matching lower bound is what the model condition gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+
+from hmoe_lib.identifiability import conditions
+from hmoe_lib.identifiability.admission import admit
+from hmoe_lib.identifiability.families import insert, rational
+from hmoe_lib.identifiability.kernels import is_zero
+from hmoe_lib.identifiability.parsing import Z, parse, parse_activation, real
+from hmoe_lib.identifiability.truths import Truth, read_truth
+
+__all__ = ["DELTA", "Identity", "plain_split", "prove_identity", "split_series"]
+
+DELTA = real("delta")
+HIGHEST = 6
+
+
+@dataclass(frozen=True)
+class Identity:
+    """g at a split in delta equals g at the truth, for every delta; proved or not."""
+
+    statement: str
+    proved: bool
+
+
+def plain_split(truth: Truth, h: int = 0, i: int = 0, k: int = 0, p: int = 0) -> dict:
+    """Return the split of one channel: weights halved, a[h, i, k, p] at plus and minus delta.
+
+    Other heads repeat their channel k with halved weights, so that all heads keep one size.
+    """
+    omega, a = [], []
+    for g, weights in enumerate(truth.omega):
+        half = weights[k] / 2
+        omega.append([half if c == k else w for c, w in enumerate(weights)] + [half])
+        head = [[list(v) for v in expert] + [list(expert[k])] for expert in truth.a[g]]
+        if g == h:
+            head[i][k][p] += DELTA
+            head[i][-1][p] -= DELTA
+        a.append(head)
+    return {"omega": omega, "M": [[[list(r) for r in m] for m in head] for head in truth.M], "a": a}
+
+
+def regression_function(setting: str, phi, omega, M, a) -> sympy.Expr:
+    """Return g in x1, ..., xd; settings "mha", "I" and "II"; entries may hold delta."""
+    sizes = (len(omega), len(M[0]), len(omega[0]), len(a[0][0][0]))
+    kind = "I" if setting == "mha" else setting
+    g = conditions.layout(sizes, kind).g
+    values = {s: _number(v) for s, v in _by_name(omega, M, a).items()}
+    activation = Z if setting == "mha" else admit(parse_activation(phi))
+    return insert([g.subs(values, simultaneous=True)], activation)[0]
+
+
+def _by_name(omega, M, a) -> dict:
+    """Names of the parameters with their entries, delta allowed."""
+    names = {}
+    for h, head in enumerate(a):
+        for i, expert in enumerate(head):
+            d = len(expert[0])
+            for p in range(d):
+                for q in range(p, d):
+                    if i < len(head) - 1:
+                        names[real(f"M{h + 1}{i + 1}_{p + 1}{q + 1}")] = M[h][i][p][q]
+            for k, vector in enumerate(expert):
+                names[real(f"omega{h + 1}{k + 1}")] = omega[h][k]
+                for p, value in enumerate(vector):
+                    names[real(f"a{h + 1}{i + 1}{k + 1}_{p + 1}")] = value
+    return names
+
+
+def _number(value) -> sympy.Expr:
+    if isinstance(value, sympy.Expr):
+        return value
+    if isinstance(value, str) and "delta" in value:
+        return parse(value, ("delta",))
+    return rational(value)
+
+
+def prove_identity(setting: str, truth, split: dict, phi=None, dim: int = 2) -> Identity:
+    """Prove that a split leaves the regression function unchanged for every delta.
+
+    Parameters
+    ----------
+    setting : {"mha", "I", "II"}
+        Which regression function; "mha" needs no activation.
+    truth : HierarchicalMeasure, dict or Truth
+        omega, M, a; floats count exactly.
+    split : dict
+        omega, M, a with entries that are numbers or text in ``delta``.
+    phi : str, Activation or sympy.Expr, optional
+        Activation of Settings I and II.
+    dim : int, default 2
+        d.
+
+    Examples
+    --------
+    >>> from hmoe_lib.identifiability.truths import generic_truth
+    >>> G = generic_truth(2)
+    >>> prove_identity("mha", G, plain_split(G)).proved
+    True
+    >>> prove_identity("I", G, plain_split(G), "tanh").proved
+    False
+    """
+    truth = read_truth(truth, dim)
+    before = regression_function(setting, phi, truth.omega, truth.M, truth.a)
+    after = regression_function(setting, phi, split["omega"], split["M"], split["a"])
+    return Identity("g(split) = g(truth) for every delta", is_zero(after - before))
+
+
+def split_series(setting: str, phi=None) -> tuple[float, sympy.Expr]:
+    """Return the order in delta of the plain split's change of a channel, and its leading term.
+
+    The channel is examined at one expert: u(t + delta x)/2 + u(t - delta x)/2 - u(t) in Setting I
+    and for attention; in Setting II the shift is delta s x with s the expert's gate. The order is
+    infinite for a zero difference.
+
+    Examples
+    --------
+    >>> split_series("mha")
+    (inf, 0)
+    >>> split_series("I", "exp(z)")
+    (2, x**2*exp(t)/2)
+    """
+    t, x, s = real("t"), real("x"), real("s")
+    u = Z if setting == "mha" else admit(parse_activation(phi))
+    shift = DELTA * x * (s if setting == "II" else 1)
+    change = (u.subs(Z, t + shift) + u.subs(Z, t - shift)) / 2 - u.subs(Z, t)
+    if is_zero(change):
+        return float("inf"), sympy.Integer(0)
+    for order in range(1, HIGHEST + 1):
+        term = change.diff(DELTA, order).subs(DELTA, 0) / sympy.factorial(order)
+        if not is_zero(term):
+            return order, sympy.simplify(term)
+    raise ValueError(f"phi: no term up to order {HIGHEST} was found")
