@@ -36,6 +36,7 @@ __all__ = [
     "experiments",
     "fit_gradient_descent",
     "fit_least_squares",
+    "identifiability",
     "near_truth_start",
     "plots",
     "voronoi_cells",
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 # Loaded when first used: sympy, matplotlib and joblib are slow to import.
-_ON_DEMAND = {"attention", "experiments", "pages", "plots", "reference"}
+_ON_DEMAND = {"attention", "experiments", "identifiability", "pages", "plots", "reference"}
 
 
 def __getattr__(name: str):
