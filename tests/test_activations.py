@@ -152,7 +152,7 @@ def test_an_unknown_name_gets_the_closest_one(name, near):
 
 
 def test_a_name_like_no_other_gets_the_list():
-    with pytest.raises(ValueError, match="not known; known: sigmoid, tanh.*power2"):
+    with pytest.raises(ValueError, match=r"not known; known: sigmoid, tanh.*power2"):
         activation("qqqqq")
 
 
