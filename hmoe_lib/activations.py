@@ -286,6 +286,10 @@ def activation(phi: str | Activation, bias: float | None = None) -> Activation:
     bias : float, optional
         b in phi(z + b); by default 0 for a name, unchanged for an activation.
 
+    Returns
+    -------
+    Activation
+
     Raises
     ------
     ValueError
