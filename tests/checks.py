@@ -127,7 +127,7 @@ def check_same_function(model, G, other, X, tolerance=1e-10):
     check_close(model.predict(other, X), model.predict(G, X), tolerance, "functions")
 
 
-def check_constant_memory(work, make, n=4 * 4096, allowed=60_000):
+def check_constant_memory(work, make, n=2 * 4096, allowed=30_000):
     """Peak memory of work(data), data left out, must not grow from n samples to 4 n."""
     peaks = []
     work(make(n))  # caches of the first call are not the work's

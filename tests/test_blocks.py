@@ -64,7 +64,7 @@ def test_data_are_checked_and_read_without_a_copy():
     for wasteful in (lambda d: read((d[0].copy(), d[1])), lambda d: np.isfinite(d[0]).all()):
         with pytest.raises(AssertionError, match="peaks"):
             check_constant_memory(wasteful, data)
-    assert BLOCK_SIZE < 4 * 4096
+    assert BLOCK_SIZE < 2 * 4096
 
 
 GOOD = np.ones((5, 2))

@@ -346,6 +346,24 @@ class Uphill(hl.ValueGated):
         return here._replace(gradient=-here.gradient)
 
 
+class Overflowing(hl.ValueGated):
+    """A loss that stays finite and a gradient that is not, from the second point on."""
+
+    seen = 0
+
+    def loss_and_gradient_at(self, *args):
+        self.seen += 1
+        loss, gradient = super().loss_and_gradient_at(*args)
+        return (loss, gradient) if self.seen == 1 else (np.inf, gradient * np.nan)
+
+
+def test_descent_into_an_overflow_returns_the_last_sound_point():
+    _, X, y, _, start = problem(n=100)
+    result = hl.fit_gradient_descent(Overflowing(PHI), X, y, start)
+    assert result.status == "stalled" and result.measure == start
+    check_sound(result, start, hl.Box.nonnegative_weights(start))
+
+
 def test_descent_along_a_wrong_gradient_stalls():
     _, X, y, _, start = problem(n=100)
     result = hl.fit_gradient_descent(Uphill(PHI), X, y, start)
@@ -592,6 +610,8 @@ def test_data_and_options_that_are_refused(fit):
     for wrong in (None, start.to_vector(), "start"):
         with pytest.raises(ValueError, match="start: expected a HierarchicalMeasure, got"):
             fit(model, X, y, wrong)
+        with pytest.raises(ValueError, match="start: expected a HierarchicalMeasure, got"):
+            fit(model, X, y, wrong, bounds=hl.Box.around(start))
     for wrong in (0.0, -1.0, np.nan, np.inf, "x"):
         with pytest.raises(ValueError, match="tolerance: expected a finite number > 0, got"):
             fit(model, X, y, start, tolerance=wrong)
