@@ -44,7 +44,7 @@ book: env  ## Execute the notebooks and build the site, strictly
 # Not for `book`: with a backend set from outside, the kernel would show no figure at all.
 test: export MPLBACKEND := agg
 test: env  ## Run all tests: library, doctests, notebooks, the book's structure
-	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=900 --durations=10 \
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=1800 --durations=10 \
 	  tests hmoe_lib $$($(PY) tests/book/toc.py)
 
 check: env  ## Lint, formatting, import contracts, spelling
