@@ -56,30 +56,56 @@ def _check_analytic(phi: sympy.Expr, reach: float) -> None:
     tape = Tape([phi], [Z])
     bound = flint.fmpq(int(4 * reach) + 1, 4)
     # Three parts, so that zero and the half-integers are not always ends of an interval.
-    stack = [(-bound + 2 * bound * k / 3, -bound + 2 * bound * (k + 1) / 3, 0) for k in range(3)]
-    while stack:
-        low, high, depth = stack.pop()
+    left = [(-bound + 2 * bound * k / 3, -bound + 2 * bound * (k + 1) / 3, 0) for k in range(3)]
+    while left:
+        # Nearest to zero first: that is the place to name.
+        low, high, depth = left.pop(min(range(len(left)), key=lambda i: _distance(left[i])))
         middle = (low + high) / 2
         ball = flint.arb(middle, (high - low) / 2)
         if tape.run([ball], Balls())[0].is_finite():
             continue
         if depth == DEEPEST_CUT:
-            where = float(middle.p) / float(middle.q)
-            raise RefusedError(f"{phi} is not finite or not analytic near z = {where:.3g}")
-        stack += [(low, middle, depth + 1), (middle, high, depth + 1)]
+            where = round(float(middle.p) / float(middle.q), 3) + 0.0
+            raise RefusedError(f"{phi} is not finite or not analytic near z = {where:g}")
+        left += [(low, middle, depth + 1), (middle, high, depth + 1)]
+
+
+def _distance(part) -> flint.fmpq:
+    low, high, _ = part
+    return flint.fmpq(0) if low <= 0 <= high else min(abs(low), abs(high))
 
 
 def _kink_message(phi: sympy.Expr) -> str:
-    places = sorted({str(p) for e in phi.atoms(*KINKS) for p in _places(e)})
-    where = f"at z = {', '.join(places)}" if places else "where its branches meet"
-    message = f"{phi} is not analytic: it has a kink {where}, and the conditions need phi''"
+    places = sorted({p for e in phi.atoms(*KINKS) for p in _places(e)})
+    where = f"at z = {', '.join(map(str, places))}" if places else ""
+    jumps = [_jump(phi, p) for p in places]
+    order = min((j for j in jumps if j is not None), default=None)
+    name = "phi" + "'" * (order or 0)
+    message = f"{phi} is not analytic: its branches meet {where}".rstrip()
+    if order is not None:
+        message += f", where {name} jumps"
+        message += "; the conditions need phi''" if order <= 2 else ""
     degree = homogeneous_degree(phi)
     if degree is not None:
+        factor = "" if degree == 1 else f"{degree} "
         message += (
-            f". It is homogeneous, phi(c t) = c^{degree} phi(t) for c > 0, so t phi' = "
-            f"{degree} phi on either side of 0: the model condition fails for it"
+            f". It is homogeneous of degree {degree}: t phi' = {factor}phi on either side of 0, "
+            "so the model condition fails for it"
         )
     return message
+
+
+def _jump(phi: sympy.Expr, place: sympy.Rational) -> int | None:
+    """The lowest derivative that differs between the two sides of a place, up to the third."""
+    t = sympy.Symbol("t", positive=True)
+    right, left = (sympy.simplify(phi.subs(Z, place + sign * t)) for sign in (1, -1))
+    if any(side.has(*KINKS) for side in (right, left)):
+        return None
+    for order in range(4):
+        gap = right.diff(t, order) - (-1) ** order * left.diff(t, order)
+        if sympy.simplify(gap.subs(t, 0)) != 0:
+            return order
+    return None
 
 
 def _places(e: sympy.Expr) -> list[sympy.Expr]:

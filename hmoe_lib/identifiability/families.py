@@ -31,7 +31,7 @@ class Definition:
         e = self.expression
         for name in by:
             e = e.diff(real(name))
-        return e.subs(self.at, simultaneous=True)
+        return e.xreplace(self.at)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def insert(expressions: list[sympy.Expr], phi: sympy.Expr) -> list[sympy.Expr]:
     derivatives = [phi, phi.diff(Z), phi.diff(Z, 2), phi.diff(Z, 3)]
 
     def explicit(order, argument):
-        return derivatives[int(order)].subs(Z, argument)
+        return derivatives[int(order)].xreplace({Z: argument})
 
     return [e.replace(Phi, explicit) for e in expressions]
 

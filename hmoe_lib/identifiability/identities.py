@@ -56,7 +56,7 @@ def regression_function(setting: str, phi, omega, M, a) -> sympy.Expr:
     g = conditions.layout(sizes, kind).g
     values = {s: _number(v) for s, v in _by_name(omega, M, a).items()}
     activation = Z if setting == "mha" else admit(parse_activation(phi))
-    return insert([g.subs(values, simultaneous=True)], activation)[0]
+    return insert([g.xreplace(values)], activation)[0]
 
 
 def _by_name(omega, M, a) -> dict:
