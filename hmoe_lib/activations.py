@@ -82,11 +82,11 @@ class Activation:
 
     def value_and_first(self, z: Array) -> tuple[Array, Array]:
         """Return phi(z + b) and phi'(z + b); the sigmoid shares one exponential between them."""
-        z = self._shifted(z)
         if self.value is _sigmoid:
-            s = _sigmoid(z)
+            s = _sigmoid(np.asarray(z, dtype=float), self.bias)
             first = np.asarray(s * s)
             return s, np.subtract(s, first, out=first)
+        z = self._shifted(z)
         return self._like(z, self.value(z)), self._like(z, self.first(z))
 
     def with_bias(self, bias: float) -> Activation:
@@ -167,10 +167,11 @@ def _elementwise(function: Callable) -> Function:
     return call
 
 
-def _sigmoid(z: Array) -> Array:
+def _sigmoid(z: Array, bias: float = 0.0) -> Array:
+    e = np.asarray(np.subtract(-bias, z))  # bias and sign in one pass over the array
     # exp(-z) = inf for very negative z gives the correct limit 0; only the warning is unwanted.
     with np.errstate(over="ignore"):
-        e = np.asarray(np.exp(-z))
+        np.exp(e, out=e)
     e += 1.0
     return np.divide(1.0, e, out=e)
 

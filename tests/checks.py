@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hmoe_lib as hl
 from hmoe_lib import reference
+from hmoe_lib.blocks import BLOCK_SIZE
 
 PHI = hl.activation("sigmoid", bias=1.0)
 MODELS = {"mha": hl.Mha(), "value": hl.ValueGated(PHI), "output": hl.OutputGated("tanh", bias=0.5)}
@@ -127,7 +128,7 @@ def check_same_function(model, G, other, X, tolerance=1e-10):
     check_close(model.predict(other, X), model.predict(G, X), tolerance, "functions")
 
 
-def check_constant_memory(work, make, n=2 * 4096, allowed=30_000):
+def check_constant_memory(work, make, n=2 * BLOCK_SIZE, allowed=30_000):
     """Peak memory of work(data), data left out, must not grow from n samples to 4 n."""
     peaks = []
     work(make(n))  # caches of the first call are not the work's

@@ -84,7 +84,9 @@ class ValueGated(HierarchicalModel):
         r = f_h.sum(0) - block.y
         s *= r
         weighted = s[:, :, None] * block.x  # (H, N, d, B)
-        pieces[0][...] += (s * (f_i - f_h[:, None]))[:, :-1] @ block.q.T
+        free = f_i[:, :-1] - f_h[:, None]
+        free *= s[:, :-1]
+        pieces[0][...] += free @ block.q.T
         pieces[1][...] += parts[2][:, None, :, None] * (D @ weighted.swapaxes(-1, -2))
         pieces[2][...] += (E @ s[..., None])[..., 0].sum(1)
         return r @ r
