@@ -7,6 +7,7 @@ from hmoe_lib.identifiability.families import Family, custom
 from hmoe_lib.identifiability.gram import Gram, ModelGram, gram
 from hmoe_lib.identifiability.identities import (
     Identity,
+    homogeneous_split,
     plain_split,
     prove_identity,
     split_series,
@@ -37,6 +38,7 @@ __all__ = [
     "examine",
     "family",
     "gram",
+    "homogeneous_split",
     "ode_test",
     "parse_activation",
     "plain_split",

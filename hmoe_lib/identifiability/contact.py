@@ -80,7 +80,7 @@ def contact_order(
     model, truth, coordinate=(0, 0, 0, 0), split: bool = True, deltas=DELTAS, nodes: int = 20,
     identity=None,
 ) -> Contact:  # fmt: skip
-    """Return the order of contact of a truth along one coordinate of an expert vector.
+    """Return the order of contact of a truth along one coordinate.
 
     Parameters
     ----------
@@ -88,11 +88,12 @@ def contact_order(
         With ``predict(G, X)`` and ``jacobian(G, X)``, as the models of the library.
     truth : HierarchicalMeasure
         The truth.
-    coordinate : tuple (h, i, k, p)
-        Entry a[h, i, k, p].
+    coordinate : tuple
+        (h, i, k, p) or ("a", h, i, k, p) for a[h, i, k, p]; ("M", h, i, p, q) for a free entry of
+        M[h, i]; ("omega", h, k) for the weight of a channel.
     split : bool, default True
-        Fit the channel (h, k) by two of equal weight, held at +delta and -delta; otherwise fit
-        it once, held at +delta.
+        Fit the channel (h, k) by two of equal weight (k = 0 for M); a coordinate of a is held
+        at +delta in one and -delta in the other, any other at +delta. False: fit it once.
     deltas : sequence of float
         Displacements, at least four.
     nodes : int, default 20
@@ -133,14 +134,28 @@ def _fit(deltas: Array, distances: Array) -> tuple[float, float, float]:
     return float(slope), float(np.max(np.abs(local - slope))), float(np.exp(intercept))
 
 
+def _checked(truth, coordinate) -> tuple[str, tuple[int, ...]]:
+    """The name of a coordinate and its place, within the sizes of the truth."""
+    places = tuple(coordinate)
+    name, places = (places[0], places[1:]) if isinstance(places[0], str) else ("a", places)
+    H, N, K, d = truth.shape
+    sizes = {"a": (H, N, K, d), "M": (H, N - 1, d, d), "omega": (H, K)}.get(name)
+    if sizes is None or len(places) != len(sizes):
+        raise ValueError(f"coordinate: expected a (h, i, k, p), M or omega, got {coordinate!r}")
+    if any(not 0 <= c < size for c, size in zip(places, sizes, strict=True)):
+        raise ValueError(f"coordinate: expected {name} within {sizes}, got {places}")
+    return name, places
+
+
 class _Profile:
     """The distance as a function of the parameters left free, and its minimisation."""
 
     def __init__(self, model, truth, coordinate, split: bool, X: Array, w: Array) -> None:
-        h, i, k, p = self._checked(truth, coordinate)
+        name, place = _checked(truth, coordinate)
         self.model, self.X, self.root = model, X, np.sqrt(w)
         self.target = model.predict(truth, X)
         self.scale = float(np.linalg.norm(self.root * self.target)) or 1.0
+        h, k = place[0], {"a": place[-2], "M": 0, "omega": place[-1]}[name]
         omega, a = (np.array(v) for v in (truth.omega, truth.a))
         if split:
             omega = np.concatenate([omega, np.zeros((len(omega), 1))], axis=1)
@@ -148,18 +163,22 @@ class _Profile:
             omega[h, k] /= 2
             omega[h, -1] = omega[h, k]
         self.measure = type(truth)(omega, truth.M, a, signed=True)
-        _, at_a, at_omega = self.measure.shape.split(np.arange(self.measure.shape.size))
-        self.held = [at_a[h, i, k, p], at_a[h, i, -1, p]] if split else [at_a[h, i, k, p]]
+        shape = self.measure.shape
+        at_M, at_a, at_omega = shape.split(np.arange(shape.size))
+        self.signs = np.array([1.0])
+        if name == "a":
+            self.held = [at_a[place]]
+            if split:
+                self.held.append(at_a[h, place[1], -1, place[3]])
+                self.signs = np.array([1.0, -1.0])
+        elif name == "M":
+            p, q = np.triu_indices(shape.dim)
+            entry = int(np.flatnonzero((p == min(place[2:])) & (q == max(place[2:])))[0])
+            self.held = [at_M[h, place[1], entry]]
+        else:
+            self.held = [at_omega[h, k]]
+        self.pair = [at_a[h, :, k].ravel(), at_a[h, :, -1].ravel()] if split else None
         self.spread = self._free(at_a, at_omega, (h, k), split)
-
-    @staticmethod
-    def _checked(truth, coordinate) -> tuple[int, int, int, int]:
-        places = tuple(coordinate)
-        if len(places) != 4 or any(
-            not 0 <= c < size for c, size in zip(places, truth.a.shape, strict=True)
-        ):
-            raise ValueError(f"coordinate: expected (h, i, k, p) within {truth.a.shape}")
-        return places
 
     def _free(self, at_a, at_omega, channel, split: bool) -> Array:
         """Matrix from the free parameters to all: pair weights tied, idle channels fixed."""
@@ -181,13 +200,24 @@ class _Profile:
         found, previous = [], np.zeros(self.spread.shape[1])
         for j, delta in enumerate(deltas):
             base = theta0.copy()
-            base[self.held] += delta * np.array([1.0, -1.0])[: len(self.held)]
+            base[self.held] += delta * self.signs
             ratio = (delta / deltas[j - 1]) ** 2 if j else 0.0
-            starts = (np.zeros_like(previous), ratio * previous)
+            starts = [np.zeros_like(previous), ratio * previous, *self._apart(delta)]
             best = min((self._minimise(base, s) for s in starts), key=lambda r: r[0])
             previous = best[1]
             found.append(best[0])
         return np.array(found)
+
+    def _apart(self, delta: float) -> list[Array]:
+        """Starts with the pair pulled apart by sqrt(delta): from equal atoms no gradient would."""
+        if self.pair is None or len(self.held) == 2:
+            return []
+        starts = []
+        for c in range(len(self.pair[0])):
+            move = np.zeros(len(self.spread))
+            move[self.pair[0][c]], move[self.pair[1][c]] = np.sqrt(delta), -np.sqrt(delta)
+            starts.append(self.spread.T @ move)
+        return starts
 
     def _residual(self, theta: Array):
         G = self.measure.from_vector(theta)

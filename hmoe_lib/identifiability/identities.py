@@ -18,7 +18,14 @@ from hmoe_lib.identifiability.kernels import is_zero
 from hmoe_lib.identifiability.parsing import Z, parse, parse_activation, real
 from hmoe_lib.identifiability.truths import Truth, read_truth
 
-__all__ = ["DELTA", "Identity", "plain_split", "prove_identity", "split_series"]
+__all__ = [
+    "DELTA",
+    "Identity",
+    "homogeneous_split",
+    "plain_split",
+    "prove_identity",
+    "split_series",
+]
 
 DELTA = real("delta")
 HIGHEST = 6
@@ -47,6 +54,30 @@ def plain_split(truth: Truth, h: int = 0, i: int = 0, k: int = 0, p: int = 0) ->
             head[i][-1][p] -= DELTA
         a.append(head)
     return {"omega": omega, "M": [[[list(r) for r in m] for m in head] for head in truth.M], "a": a}
+
+
+def homogeneous_split(truth: Truth, degree: int, h: int = 0, k: int = 0) -> dict:
+    """Return the split along a channel's own vectors that phi(c t) = c^degree phi(t) hides.
+
+    All a[h, :, k] are scaled by 1 + delta and by 1 - delta; both weights are divided by
+    (1 + delta)^degree + (1 - delta)^degree.
+
+    Examples
+    --------
+    >>> from hmoe_lib.identifiability.truths import generic_truth
+    >>> G = generic_truth(2)
+    >>> prove_identity("I", G, homogeneous_split(G, 2), "z**2").proved
+    True
+    >>> prove_identity("I", G, homogeneous_split(G, 2), "z**3").proved
+    False
+    """
+    split = plain_split(truth, h, 0, k, 0)
+    share = truth.omega[h][k] / ((1 + DELTA) ** degree + (1 - DELTA) ** degree)
+    split["omega"][h][k] = split["omega"][h][-1] = share
+    for i, expert in enumerate(truth.a[h]):
+        split["a"][h][i][k] = [v * (1 + DELTA) for v in expert[k]]
+        split["a"][h][i][-1] = [v * (1 - DELTA) for v in expert[k]]
+    return split
 
 
 def regression_function(setting: str, phi, omega, M, a) -> sympy.Expr:

@@ -152,8 +152,16 @@ class _Derivatives:
                 exponent = _exponent(v)
                 return self._chain(u, by, lambda t, order: _power(t, exponent, order))
             case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]):
-                return self._chain(inner, by, lambda t, order: _FUNCTIONS[name](t)[order])
+                return self._chain(
+                    inner, by, lambda t, order: self._function(name, inner, t)[order]
+                )
         raise ValueError(f"cannot read {ast.dump(node)[:60]}")
+
+    def _function(self, name, inner, t):
+        key = ("function", name, inner)
+        if key not in self.cache:
+            self.cache[key] = _FUNCTIONS[name](t)
+        return self.cache[key]
 
     def _name(self, name, by):
         if name in self.values:
