@@ -413,6 +413,21 @@ def test_other_steps_are_found():
             check_armijo(model, X, y, start, start.from_vector(wrong), step, box)
 
 
+@pytest.mark.parametrize(("step", "halvings"), [(1 - 2e-4, 0), (1 - 5e-5, 1), (1.5, 1), (2.1, 2)])
+def test_a_mere_decrease_is_not_enough_by_hand(step, halvings):
+    """f = a at x = 1 and y = 0: L = a^2, and a step eta leads to a (1 - 2 eta).
+
+    L falls by 4 a^2 eta (1 - eta) and must fall by 1e-4 * 4 a^2 eta: accepted iff
+    eta <= 1 - 1e-4. A step of 1 - 5e-5 lowers the loss, yet too little.
+    """
+    start = hl.HierarchicalMeasure([[1.0]], [[[[0.0]]]], [[[[2.0]]]])
+    box = hl.Box([-9.0, 1 - 1e-13], [9.0, 1 + 1e-13])
+    X, y = np.ones((10, 1)), np.zeros(10)
+    fit = hl.fit_gradient_descent(hl.Mha(), X, y, start, step=step, max_epochs=1, bounds=box)
+    eta = step / 2**halvings
+    assert fit.measure.a.item() == pytest.approx(2.0 * (1 - 2 * eta), abs=1e-9)
+
+
 @each_model
 def test_descent_never_increases_the_loss(name):
     model, X, y, _, start = problem(name, n=200)
