@@ -113,6 +113,10 @@ def kind(value) -> str:
     return "number" if np.ndim(value) == 0 else "array"
 
 
+# In the table, functions without a prefix are those of hl.attention.
+LAYER_NAMES = {name: getattr(hl.attention, name) for name in hl.attention.__all__}
+
+
 def foreign_arguments(expression: str, names: dict) -> list[str]:
     """Arguments by position whose letter is not the one that the library gives them."""
     found = []
@@ -129,7 +133,7 @@ def foreign_arguments(expression: str, names: dict) -> list[str]:
 
 def problems(row: dict, world: dict) -> list[str]:
     """What is wrong with a row: each expression has to exist and to have the stated shape."""
-    names, stated = world | {"hl": hl}, row["shape"]
+    names, stated = world | LAYER_NAMES | {"hl": hl}, row["shape"]
     found = [] if code(row["in the library"]) else [f"{row['symbol']}: nothing in the library"]
     for expression in code(row["in the library"]):
         try:
