@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check serve clean browser mathjax
+.PHONY: help env book test check serve clean browser bench mathjax
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ serve: env  ## Show the built site at http://localhost:8000
 browser: env  ## Open every built page in Chromium (needs a Chromium; run `make book` first)
 	@$(PY) -m pip install --quiet -r tests/browser/requirements.txt
 	$(PY) -m pytest tests/browser
+
+bench:  ## Compare speeds with JAX, PyTorch and scipy (in .venv-bench, 1.5 GB)
+	@[ -x .venv-bench/bin/python ] || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
+	.venv-bench/bin/python tests/benchmarks $(BENCH)
 
 mathjax: env  ## Fetch the vendored MathJax anew (needs npm)
 	$(PY) book/_ext/vendor_mathjax.py
