@@ -51,11 +51,11 @@ class Contact:
 
     @property
     def integer(self) -> int | None:
-        """The integer within the error of the order (at least 0.1), if there is one."""
-        if not np.isfinite(self.order):
+        """The integer within 0.1 of the order; None where the local slopes spread by over 0.25."""
+        if not np.isfinite(self.order) or self.error > 0.25:
             return None
         nearest = round(self.order)
-        return nearest if abs(self.order - nearest) <= max(self.error, 0.1) else None
+        return nearest if abs(self.order - nearest) <= 0.1 else None
 
     @property
     def rate(self) -> float:

@@ -40,7 +40,7 @@ class Gram:
     scaling : {"unit", "raw"}
         Functions scaled to norm 1, or as they are.
     smallest, largest : float
-        Extreme eigenvalues.
+        Extreme eigenvalues; the smallest is 0 when it cannot be told from rounding.
     error : float
         Of the smallest eigenvalue: change on a finer quadrature, or standard error by batches.
     """
@@ -134,9 +134,10 @@ def gram_of(problem: Problem, places, nodes=24, scaling="unit", samples=None, rn
 
 
 def _by_quadrature(values, labels, d: int, nodes: int, scaling: str) -> Gram:
-    coarse, fine = (_matrix(values, *cube_rule(d, m), scaling) for m in (nodes, nodes + 8))
-    low, high = _extremes(fine)
-    return Gram(fine, labels, scaling, low, high, abs(low - _extremes(coarse)[0]))
+    (low, *_), (finer, high, _, F) = (
+        _spectrum(values, *cube_rule(d, m), scaling) for m in (nodes, nodes + 8)
+    )
+    return Gram(F.T @ F, labels, scaling, finer, high, abs(finer - low))
 
 
 def _by_sampling(values, labels, d: int, samples: int, scaling: str, rng) -> Gram:
@@ -144,36 +145,30 @@ def _by_sampling(values, labels, d: int, samples: int, scaling: str, rng) -> Gra
         raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
     if samples < 10 * len(labels):
         raise ValueError(f"samples: expected at least {10 * len(labels)}, got {samples}")
-    X = rng.uniform(-1.0, 1.0, size=(samples, d))
-    F = values(X)
-    if scaling == "unit":
-        F = F / _norms(F, np.full(samples, 1 / samples))
-    matrix = F.T @ F / samples
-    eigenvalues, vectors = np.linalg.eigh(matrix)
+    X, w = rng.uniform(-1.0, 1.0, size=(samples, d)), np.full(samples, 1 / samples)
+    low, high, direction, F = _spectrum(values, X, w, scaling)
     # To first order an eigenvalue moves with the quadratic form of its own vector.
-    squares = (F @ vectors[:, 0]) ** 2
+    squares = samples * (F @ direction) ** 2
     parts = [part.mean() for part in np.array_split(squares, BATCHES)]
     error = float(np.std(parts, ddof=1) / np.sqrt(BATCHES))
-    return Gram(matrix, labels, scaling, float(eigenvalues[0]), float(eigenvalues[-1]), error)
+    return Gram(F.T @ F, labels, scaling, low, high, error)
 
 
-def _norms(F: Array, w: Array) -> Array:
-    norms = np.sqrt(w @ F**2)
-    return np.where(norms > 0, norms, 1.0)
+def _spectrum(values, X: Array, w: Array, scaling: str) -> tuple[float, float, Array, Array]:
+    """Extreme eigenvalues, the vector of the smallest, and F with Gram matrix F^T F.
 
-
-def _matrix(values, X: Array, w: Array, scaling: str) -> Array:
+    From singular values of F: the matrix itself would lose half of the digits.
+    """
     if scaling not in SCALINGS:
         raise ValueError(f"scaling: expected one of {list(SCALINGS)}, got {scaling!r}")
-    F = values(X)
+    F = np.sqrt(w)[:, None] * values(X)
     if scaling == "unit":
-        F = F / _norms(F, w)
-    return (F * w[:, None]).T @ F
-
-
-def _extremes(matrix: Array) -> tuple[float, float]:
-    eigenvalues = np.linalg.eigvalsh(matrix)
-    return max(float(eigenvalues[0]), 0.0), float(eigenvalues[-1])
+        norms = np.linalg.norm(F, axis=0)
+        F = F / np.where(norms > 0, norms, 1.0)
+    _, s, Vt = np.linalg.svd(F, full_matrices=False)
+    rounding = 4 * max(F.shape) * np.finfo(float).eps * s[0]
+    smallest = s[-1] ** 2 if len(s) == F.shape[1] and s[-1] > rounding else 0.0
+    return float(smallest), float(s[0] ** 2), Vt[-1], F
 
 
 class ModelGram:
