@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["fit_least_squares"]
 FIRST_DAMPING = 1e-3
 SMALLEST_DAMPING = 1e-10  # a step is as good as undamped
 LARGEST_DAMPING = 1e12  # steps are then below rounding
+ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
 WINDOW = 10  # steps whose joint gain decides whether going on is worth it
 COARSE_SHARE = 8  # the coarse stage sees one sample in eight
 COARSE_MINIMUM = 50  # ... but at least this many for each parameter
@@ -91,6 +93,8 @@ def fit_least_squares(
     >>> fit.status, bool(fit.loss < 1e-12)
     ('converged', True)
     """
+    if not (np.isfinite(gain) and gain >= 0):
+        raise ValueError(f"gain: expected a finite number >= 0, got {gain!r}")
     bounds = Box.around(start) if bounds is None else bounds
     samples, theta = prepare(X, y, start, bounds, max_iterations, tolerance)
     shape = start.shape
@@ -118,6 +122,38 @@ class Rules(NamedTuple):
         return decrease * n / 2 < self.gain * history[-1]
 
 
+@dataclass
+class Damping:
+    """The damping by Nielsen's rule, and what was offered before steps were refused."""
+
+    value: float = FIRST_DAMPING
+    growth: float = 2.0
+    refused: bool = False
+    offer: float = 0.0
+
+    def accept(self, ratio: float) -> None:
+        """Shrink after a step that gained ratio times what it promised."""
+        self.value *= max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
+        self.growth, self.refused = 2.0, False
+
+    def refuse(self, promised: float) -> None:
+        """Grow after a step that gained nothing."""
+        self.offer = self.offer if self.refused else promised
+        self.value *= self.growth
+        self.growth *= 2.0
+        self.refused = True
+
+    def rest(self, negligible: float) -> str | None:
+        """Say how a step that promises less than is negligible ends the descent, if it does."""
+        if self.refused:
+            # Steps refused until short promise nothing: what counts is the offer before them.
+            return "stalled" if self.offer > 100 * negligible else "converged"
+        if self.value <= SMALLEST_DAMPING:
+            return "converged"
+        self.value *= 0.1  # a step kept short by damping proves nothing: try a longer one
+        return None
+
+
 def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rules: Rules):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
 
@@ -127,19 +163,18 @@ def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rule
     here = look(theta)
     if not np.isfinite(here.loss):
         return theta, "diverged", [np.inf], np.zeros_like(theta)
-    history, status = [here.loss], "out of steps"
-    scale = np.zeros_like(theta)
-    damping, growth, refused = FIRST_DAMPING, 2.0, False
-    while len(history) <= rules.max_iterations:
+    history, status = [here.loss], None
+    scale, damping = np.zeros_like(theta), Damping()
+    exact = ROUNDING * (samples.y @ samples.y) / len(samples)
+    while status is None and len(history) <= rules.max_iterations:
         scale = np.maximum(scale, np.diag(here.gram))
-        step, hessian = _damped_step(theta, here, damping, scale, box)
+        step, hessian = _damped_step(theta, here, damping.value, scale, box)
         # The loss is the mean square, the normal equations those of half of it: hence the 2.
         promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
         if promised <= rules.tolerance * here.loss:
-            if refused or damping <= SMALLEST_DAMPING:
-                status = "converged"
-                break
-            damping *= 0.1  # a step kept short by damping proves nothing: try a longer one
+            status = (
+                "converged" if here.loss <= exact else damping.rest(rules.tolerance * here.loss)
+            )
             continue
         trial = box.clip(theta + step)
         there = look(trial)
@@ -147,17 +182,12 @@ def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rule
         if ratio > 0:
             theta, here = trial, there
             history.append(here.loss)
-            damping *= max(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)
-            growth, refused = 2.0, False
-            if rules.slow(history, len(samples)):
-                status = "converged"
-                break
+            damping.accept(ratio)
+            status = "converged" if rules.slow(history, len(samples)) else None
         else:
-            damping, growth, refused = damping * growth, growth * 2.0, True
-            if damping > LARGEST_DAMPING:
-                status = "stalled"
-                break
-    return theta, status, history, 2.0 * here.gradient
+            damping.refuse(promised)
+            status = "stalled" if damping.value > LARGEST_DAMPING else None
+    return theta, status or "out of steps", history, 2.0 * here.gradient
 
 
 def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box):
@@ -179,16 +209,34 @@ def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Arr
 
 
 def _bounded_step(theta: Array, gradient: Array, matrix: Array, box: Box) -> Array:
-    """Minimise the damped quadratic in the box: parameters that would leave it stop on it."""
+    """Minimise the damped quadratic in the box, by active sets.
+
+    Each move goes to the minimum over the free parameters or to the first bound on the way, so
+    the quadratic never rises; parameters that only passed a bound are set free again. Putting all
+    that would leave on their bounds at once can end higher than no step at all.
+    """
     step = np.zeros_like(theta)
     free = ~box.outward(theta, -gradient)
-    while free.any():
-        rhs = -gradient[free] - matrix[np.ix_(free, ~free)] @ step[~free]
-        step[free] = cho_solve(cho_factor(matrix[np.ix_(free, free)]), rhs)
-        trial = theta + step
-        leaving = free & ((trial < box.lower) | (trial > box.upper))
-        if not leaving.any():
+    for _ in range(4 * theta.size):
+        move = np.zeros_like(theta)
+        if free.any():
+            slope = gradient[free] + matrix[free] @ step
+            move[free] = -cho_solve(cho_factor(matrix[np.ix_(free, free)]), slope)
+        edge = np.where(move > 0, box.upper, box.lower)
+        share = np.divide(
+            edge - theta - step, move, out=np.full_like(move, np.inf), where=move != 0
+        )
+        first = int(np.argmin(share))
+        if share[first] < 1.0:
+            step += max(share[first], 0.0) * move
+            step[first] = edge[first] - theta[first]
+            free[first] = False
+            continue
+        step += move
+        slope = gradient + matrix @ step
+        inward = ~free & ~box.outward(box.clip(theta + step), -slope)
+        gain = np.where(inward, slope**2 / np.diag(matrix), 0.0)
+        if gain.max() <= 1e-12 * abs(gradient @ step):
             break
-        step[leaving] = (box.clip(trial) - theta)[leaving]
-        free &= ~leaving
+        free[np.argmax(gain)] = True
     return step
