@@ -16,7 +16,6 @@ from hmoe_lib.identifiability.odes import OdeTest, ode_test
 from hmoe_lib.identifiability.parsing import parse_activation
 from hmoe_lib.identifiability.recheck import recheck
 from hmoe_lib.identifiability.relations import Problem, Relation, prove
-from hmoe_lib.identifiability.report import as_dict, as_text
 from hmoe_lib.identifiability.verdict import Verdict, examine, verdict
 
 __all__ = [
@@ -30,8 +29,6 @@ __all__ = [
     "Problem",
     "Relation",
     "Verdict",
-    "as_dict",
-    "as_text",
     "certify",
     "contact_order",
     "custom",

@@ -10,7 +10,6 @@ import json
 import sys
 from pathlib import Path
 
-from hmoe_lib.identifiability.report import as_dict, as_text
 from hmoe_lib.identifiability.verdict import CONDITIONS, SETTINGS, verdict
 
 STATUS = {True: 0, False: 1, None: 3}
@@ -28,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    print(json.dumps(as_dict(v), indent=1) if options.json else as_text(v))
+    print(json.dumps(v.to_dict(), indent=1) if options.json else v)
     return STATUS[v.strongly_identifiable]
 
 

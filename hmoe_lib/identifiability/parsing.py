@@ -247,6 +247,8 @@ def parse_activation(phi: str | Activation | sympy.Expr) -> sympy.Expr:
         expression = parse(phi.expression)
         return expression.subs(Z, Z + sympy.Rational(str(phi.bias))) if phi.bias else expression
     if isinstance(phi, sympy.Expr):
+        if phi.free_symbols == {Z}:
+            return phi
         if len(phi.free_symbols) != 1:
             raise ValueError(f"expression: expected one symbol, got {sorted(phi.free_symbols)}")
         # Through text, so that a reader's own expression passes the same gate.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hmoe_lib.identifiability.verdict import Verdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hmoe_lib.identifiability.verdict import Verdict
 
 __all__ = ["as_dict", "as_text"]
 

@@ -15,6 +15,7 @@ from hmoe_lib.identifiability.families import Family
 from hmoe_lib.identifiability.odes import OdeTest, ode_test
 from hmoe_lib.identifiability.parsing import parse_activation
 from hmoe_lib.identifiability.relations import Problem, Relation
+from hmoe_lib.identifiability.report import as_dict, as_text
 from hmoe_lib.identifiability.solve import Solution, complete
 from hmoe_lib.identifiability.structural import Harmless, harmless
 from hmoe_lib.identifiability.truths import (
@@ -81,6 +82,13 @@ class Verdict:
     def rank(self) -> int:
         """Number of independent functions."""
         return len(self.independent)
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+    def to_dict(self) -> dict:
+        """Return plain data for JSON, certificate included."""
+        return as_dict(self)
 
 
 def verdict(
