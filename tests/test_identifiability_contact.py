@@ -135,6 +135,16 @@ def test_slopes_that_spread_give_no_integer():
     assert contact.error > 0.25 and contact.integer is None
 
 
+def test_orders_are_proved_where_series_and_certificate_meet():
+    assert engine.prove_order("mha", truth=TRUTH).order == np.inf
+    for setting, truth in (("I", TRUTH), ("II", TRUTH_2)):
+        assert engine.prove_order(setting, "sigmoid(z + 1)", truth).order == 2
+    assert engine.prove_order("I", "gelu").order == 2
+    assert engine.prove_order("I", "z").order == np.inf
+    failing = engine.prove_order("I", "z**2")
+    assert failing.order is None and "does not hold" in failing.lower
+
+
 def test_bad_coordinates_and_displacements():
     for coordinate in ((0, 0, 0, 1), (1, 0, 0, 0), (0, 0, 0), ("b", 0, 0), ("M", 0, 1, 0, 0)):
         with pytest.raises(ValueError, match="coordinate: expected"):

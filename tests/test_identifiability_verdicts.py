@@ -207,9 +207,9 @@ def test_multiplicative_gate_keeps_the_euler_relation():
     family = engine.custom(u, [at], order=1)
     structural, _ = engine.Problem(family, engine.parse_activation("sigmoid")).coincidences()
     assert [str(r) for r in structural] == ["5 * [u1] - 10 * [d/da1 u1] - [d/da2 u1] = 0"]
-    solution, _, verdict, _ = engine.examine(family, engine.parse_activation("sigmoid"))
-    assert verdict.holds is False, "a relation of first order is never harmless"
-    assert solution.relations == () and solution.rank == 7
+    found = engine.examine(family, "sigmoid")
+    assert found.coincidences.holds is False, "a relation of first order is never harmless"
+    assert found.solution.relations == () and found.solution.rank == 7
 
 
 def test_three_dimensions():

@@ -7,25 +7,29 @@ from hmoe_lib.identifiability.families import Family, custom
 from hmoe_lib.identifiability.gram import Gram, ModelGram, gram
 from hmoe_lib.identifiability.identities import (
     Identity,
+    OrderProof,
     homogeneous_split,
     plain_split,
     prove_identity,
+    prove_order,
     split_series,
 )
 from hmoe_lib.identifiability.odes import OdeTest, ode_test
 from hmoe_lib.identifiability.parsing import parse_activation
 from hmoe_lib.identifiability.recheck import recheck
 from hmoe_lib.identifiability.relations import Problem, Relation, prove
-from hmoe_lib.identifiability.verdict import Verdict, examine, verdict
+from hmoe_lib.identifiability.verdict import Examination, Verdict, examine, verdict
 
 __all__ = [
     "Certificate",
     "Contact",
+    "Examination",
     "Family",
     "Gram",
     "Identity",
     "ModelGram",
     "OdeTest",
+    "OrderProof",
     "Problem",
     "Relation",
     "Verdict",
@@ -41,6 +45,7 @@ __all__ = [
     "plain_split",
     "prove",
     "prove_identity",
+    "prove_order",
     "recheck",
     "split_series",
     "verdict",

@@ -102,11 +102,13 @@ def insert(expressions: list[sympy.Expr], phi: sympy.Expr) -> list[sympy.Expr]:
 
 
 def rational(value) -> sympy.Rational:
-    """Return an exact rational from an int, a float (its exact value), a Fraction or text."""
+    """Return an exact rational from an int, a Fraction, text, or a float: what it prints as."""
     if isinstance(value, sympy.Rational):
         return value
+    value = value.item() if hasattr(value, "item") else value
     try:
-        exact = Fraction(value) if not hasattr(value, "item") else Fraction(value.item())
+        # 0.1 means one tenth, not the nearest binary fraction.
+        exact = Fraction(str(value) if isinstance(value, float) else value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise ValueError(f"atoms: expected a finite number or 'p/q', got {value!r}") from None
     return sympy.Rational(exact.numerator, exact.denominator)

@@ -16,7 +16,8 @@ from hmoe_lib.identifiability.admission import admit
 from hmoe_lib.identifiability.families import insert, rational
 from hmoe_lib.identifiability.kernels import is_zero
 from hmoe_lib.identifiability.parsing import Z, parse, parse_activation, real
-from hmoe_lib.identifiability.truths import Truth, read_truth
+from hmoe_lib.identifiability.truths import Truth, generic_truth, read_truth
+from hmoe_lib.identifiability.verdict import verdict
 
 __all__ = [
     "DELTA",
@@ -123,7 +124,7 @@ def prove_identity(setting: str, truth, split: dict, phi=None, dim: int = 2) -> 
     setting : {"mha", "I", "II"}
         Which regression function; "mha" needs no activation.
     truth : HierarchicalMeasure, dict or Truth
-        omega, M, a; floats count exactly.
+        omega, M, a; a float counts as the decimal number it prints as.
     split : dict
         omega, M, a with entries that are numbers or text in ``delta``.
     phi : str, Activation or sympy.Expr, optional
@@ -171,3 +172,63 @@ def split_series(setting: str, phi=None) -> tuple[float, sympy.Expr]:
         if not is_zero(term):
             return order, sympy.simplify(term)
     raise ValueError(f"phi: no term up to order {HIGHEST} was found")
+
+
+@dataclass(frozen=True)
+class OrderProof:
+    """Bounds of the order of contact of a split, for parameters near the truth.
+
+    ``order`` is the exact order where both bounds are proved and meet, else None. ``upper`` and
+    ``lower`` say what was proved: F <= C delta^r and F >= c delta^r.
+    """
+
+    order: float | None
+    upper: str
+    lower: str
+
+    def __str__(self) -> str:
+        known = "not settled" if self.order is None else f"{self.order:g}"
+        return f"order {known}: {self.upper}; {self.lower}"
+
+
+def prove_order(setting: str, phi=None, truth=None, dim: int = 2) -> OrderProof:
+    """Prove the order of contact of a split channel, where series and certificates suffice.
+
+    Parameters
+    ----------
+    setting : {"mha", "I", "II"}
+        Which regression function.
+    phi : str, Activation or sympy.Expr, optional
+        Activation of Settings I and II.
+    truth : HierarchicalMeasure, dict or Truth, optional
+        By default a generic one.
+    dim : int, default 2
+        d.
+
+    Notes
+    -----
+    Upper bound: the series of the plain split. Lower bound, for fitted parameters near the truth
+    and weights bounded below: in the expansion of g the second moment of the pair is at least a
+    multiple of delta^2, and by the model condition no combination of derivatives cancels it.
+
+    Examples
+    --------
+    >>> print(prove_order("mha"))
+    order inf: the plain split leaves g unchanged; nothing below it
+    """
+    truth = generic_truth(dim) if truth is None else read_truth(truth, dim)
+    if setting == "mha":
+        proved = prove_identity("mha", truth, plain_split(truth), dim=dim).proved
+        return OrderProof(
+            float("inf") if proved else None,
+            "the plain split leaves g unchanged" if proved else "no identity was proved",
+            "nothing below it",
+        )
+    order, term = split_series(setting, phi)
+    upper = f"the plain split changes a channel by delta^{order:g} times {term}, and more"
+    if order == float("inf"):
+        return OrderProof(order, "the plain split leaves g unchanged", "nothing below it")
+    v = verdict(phi, dim, "model", setting, truth)
+    if v.strongly_identifiable and order == 2:
+        return OrderProof(2.0, upper, "the model condition, certified, excludes a smaller change")
+    return OrderProof(None, upper, "the model condition does not hold or was not certified")

@@ -1,6 +1,6 @@
 """Expressions as rational functions of x and of kernels: exponentials, tangents, erf, log, ...
 
-Exponents are written in a basis over the rationals, so that the exponentials become independent
+Exponents are written as integer combinations of few, so that the exponentials become independent
 symbols, and sin, cos of an angle become rational functions of the tangent of its half. An
 expression whose numerator is then the zero polynomial is zero; the converse holds when the
 kernels are algebraically independent, and no proof rests on the converse.
@@ -9,12 +9,11 @@ kernels are algebraically independent, and no proof rests on the converse.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 
-import flint
 import sympy
 
+from hmoe_lib.identifiability.lattice import Generators
 from hmoe_lib.identifiability.parsing import Phi, real
 
 __all__ = ["Kernels", "is_zero"]
@@ -41,9 +40,9 @@ class Kernels:
         self._cache: dict[sympy.Expr, sympy.Expr] = {}
         self.roots: dict[sympy.Symbol, tuple[int, sympy.Expr]] = {}
         expressions = [_plain(e) for e in expressions]
-        self._exponents = _Basis(_arguments(expressions, (sympy.exp,)), self._names, "Y")
+        self._exponents = Generators(_arguments(expressions, (sympy.exp,)), self._names, "Y")
         angles = _arguments(expressions, (sympy.sin, sympy.cos, sympy.tan))
-        self._angles = _Basis(angles, self._names, "T")
+        self._angles = Generators(angles, self._names, "T")
         self._rational = [self._walk(e) for e in expressions]
 
     @property
@@ -182,42 +181,3 @@ def _arguments(expressions: list[sympy.Expr], kinds: tuple) -> list[sympy.Expr]:
         elif isinstance(e, sympy.log):
             stack.append(e.args[0])
     return list(found)
-
-
-class _Basis:
-    """A short basis of the lattice that some expressions span, so that coordinates are integers."""
-
-    def __init__(self, expressions: list[sympy.Expr], names, letter: str) -> None:
-        vectors = [_vector(e) for e in expressions]
-        self._place = {key: i for i, key in enumerate(dict.fromkeys(k for v in vectors for k in v))}
-        self._rows, self.symbols = [], []
-        if not self._place:
-            return
-        denominator = flint.fmpz(math.lcm(*(int(c.q) for v in vectors for c in v.values())))
-        rows = [[int(c * int(denominator)) for c in self._dense(v)] for v in vectors]
-        short = [row for row in flint.fmpz_mat(rows).lll().tolist() if any(row)]
-        self._rows = flint.fmpq_mat([[flint.fmpq(c, denominator) for c in row] for row in short])
-        self._gram = self._rows * self._rows.transpose()
-        self.symbols = [real(f"{letter}{next(names)}") for _ in short]
-
-    def _dense(self, vector: dict) -> list:
-        row = [sympy.Integer(0)] * len(self._place)
-        for key, c in vector.items():
-            row[self._place[key]] = c
-        return row
-
-    def coordinates(self, e: sympy.Expr) -> list[tuple[sympy.Symbol, int]] | None:
-        """Integer coordinates of an expression, or None when it is not in the lattice."""
-        vector = _vector(e)
-        if not self.symbols or any(key not in self._place for key in vector):
-            return None
-        target = flint.fmpq_mat([[flint.fmpq(int(c.p), int(c.q))] for c in self._dense(vector)])
-        parts = self._gram.solve(self._rows * target)
-        if self._rows.transpose() * parts != target or any(c.q != 1 for c in parts.entries()):
-            return None
-        pairs = zip(self.symbols, parts.entries(), strict=True)
-        return [(symbol, int(c.p)) for symbol, c in pairs if c != 0]
-
-
-def _vector(e: sympy.Expr) -> dict:
-    return {k: c for k, c in sympy.expand(e).as_coefficients_dict().items() if c != 0}

@@ -14,6 +14,9 @@ from hmoe_lib.identifiability.parsing import Sinc
 __all__ = ["Arrays", "Balls", "Rationals", "Tape"]
 
 
+LARGEST_POWER = 10_000  # far larger ones end the process inside the arithmetic library
+
+
 class Rationals:
     """Exact arithmetic; only rational functions."""
 
@@ -26,6 +29,8 @@ class Rationals:
     def power(self, base, p: int, q: int):
         if q != 1:
             raise ValueError("a root is not rational")
+        if abs(p) > LARGEST_POWER:
+            raise ValueError(f"expected a power of at most {LARGEST_POWER}, got {p}")
         return base**p
 
     def call(self, name: str, argument):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import sympy
 
@@ -25,7 +26,7 @@ from hmoe_lib.identifiability.truths import (
     read_truth,
 )
 
-__all__ = ["CONDITIONS", "SETTINGS", "Verdict", "examine", "verdict"]
+__all__ = ["CONDITIONS", "SETTINGS", "Examination", "Verdict", "examine", "verdict"]
 
 CONDITIONS = ("listed", "sharp", "model")
 SETTINGS = ("I", "II")
@@ -114,7 +115,8 @@ def verdict(
     atoms : optional
         A list of {"M": ..., "a": ...}, or a whole truth (omega, M, a): a dict or a measure. By
         default generic rational ones: two atoms, or for the model two heads of two experts and
-        two channels. Numbers count exactly, text such as "1/3" too.
+        two channels. Numbers are exact: text such as "1/3", and a float as the
+        decimal number it prints as.
 
     Returns
     -------
@@ -138,8 +140,7 @@ def verdict(
     _check(condition, setting, dim)
     family, reach = place_of(dim, condition, setting, atoms)
     expression = parse_activation(phi)
-    result = examine(family, admit(expression, reach))
-    solution, structural, coincidences, both = result
+    solution, structural, coincidences, both = examine(family, admit(expression, reach))
     holds = _decide(solution, coincidences)
     test = ode_test(expression, condition) if setting == "I" and solution.relations else None
     return Verdict(
@@ -149,7 +150,7 @@ def verdict(
         family=family,
         strongly_identifiable=holds,
         relations=solution.relations,
-        structural=tuple(structural),
+        structural=structural,
         coincidences=coincidences,
         harmless=both,
         independent=solution.independent,
@@ -160,27 +161,46 @@ def verdict(
     )
 
 
-def examine(
-    family: Family, phi: sympy.Expr | None = None
-) -> tuple[Solution, list[Relation], Harmless, Harmless]:
-    """Find everything about a family: its solution, its coincidences and whether they harm.
+class Examination(NamedTuple):
+    """What :func:`examine` finds about a family.
+
+    ``solution`` holds the relations, their proofs and the certificate; ``structural`` the
+    coincidences that hold for every activation; ``coincidences`` says whether those can be used by
+    a split of atoms, ``harmless`` the same of all relations together.
+    """
+
+    solution: Solution
+    structural: tuple[Relation, ...]
+    coincidences: Harmless
+    harmless: Harmless
+
+
+def examine(family: Family, phi: str | Activation | sympy.Expr | None = None) -> Examination:
+    """Find everything about a family: relations, coincidences, whether they harm, a certificate.
+
+    Parameters
+    ----------
+    family : Family
+        From :func:`family` or :func:`custom`.
+    phi : str, Activation or sympy.Expr, optional
+        What to put in the place of ``phi``, if the family leaves it open.
 
     Examples
     --------
     >>> from hmoe_lib.identifiability.families import custom
     >>> u = "(a1*x1 + a2*x2) / (1 + exp(-c1*x1 - c2*x2))"
-    >>> solution, *_ = examine(custom(u, [{"a1": 1, "a2": 2, "c1": 1, "c2": -1}], order=1))
-    >>> print(*solution.relations)
+    >>> found = examine(custom(u, [{"a1": 1, "a2": 2, "c1": 1, "c2": -1}], order=1))
+    >>> print(*found.solution.relations)
     [u1] - [d/da1 u1] - 2 * [d/da2 u1] = 0
     """
     if len(family) > LARGEST_FAMILY:
         raise ValueError(f"atoms: {len(family)} functions, more than {LARGEST_FAMILY}")
-    problem = Problem(family, phi)
+    problem = Problem(family, None if phi is None else admit(parse_activation(phi)))
     structural, kept = problem.coincidences()
     solution = complete(problem, kept)
     coincidences = harmless(family, structural)
     both = harmless(family, [*structural, *solution.relations])
-    return solution, structural, coincidences, both
+    return Examination(solution, tuple(structural), coincidences, both)
 
 
 def _check(condition: str, setting: str, dim: int) -> None:
