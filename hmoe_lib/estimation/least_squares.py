@@ -23,7 +23,7 @@ FIRST_DAMPING = 1e-3
 SMALLEST_DAMPING = 1e-10  # a step is as good as undamped
 LARGEST_DAMPING = 1e12  # steps are then below rounding
 ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
-WINDOW = 10  # steps whose joint gain decides whether going on is worth it
+WINDOW = 5  # steps whose joint gain decides whether going on is worth it
 COARSE_SHARE = 8  # the coarse stage sees one sample in eight
 COARSE_MINIMUM = 50  # ... but at least this many for each parameter
 
@@ -57,7 +57,7 @@ def fit_least_squares(
     tolerance : float, default 1e-9
         Converged when the step promises a decrease below this fraction of the loss.
     gain : float, default 0.01
-        Converged, too, when ten steps together gained less than this many units of Gaussian
+        Converged, too, when five steps together gained less than this many units of Gaussian
         log-likelihood, n/2 times the relative decrease of the loss; 0 turns the rule off.
     newton : bool, default False
         Use the exact Hessian where it is positive definite. Slower by half a step, it follows
