@@ -38,7 +38,7 @@ class Generators:
     >>> x, y = real("x"), real("y")
     >>> made = Generators([x, x / 2 + y, 3 * y], itertools.count(1), "Y")
     >>> [(str(made.expression(symbol)), n) for symbol, n in made.coordinates(x + 2 * y)]
-    [('-y', -2), ('x/2', 2)]
+    [('-x/2', -2), ('y', 2)]
     >>> Generators([x, x / 10**9 + y, y], itertools.count(1), "Y").symbols
     [Y1, Y2, Y3]
     """

@@ -140,7 +140,7 @@ def verdict(
     _check(condition, setting, dim)
     family, reach = place_of(dim, condition, setting, atoms)
     expression = parse_activation(phi)
-    solution, structural, coincidences, both = examine(family, admit(expression, reach))
+    solution, structural, coincidences, both = _examine(family, admit(expression, reach))
     holds = _decide(solution, coincidences)
     test = ode_test(expression, condition) if setting == "I" and solution.relations else None
     return Verdict(
@@ -193,9 +193,13 @@ def examine(family: Family, phi: str | Activation | sympy.Expr | None = None) ->
     >>> print(*found.solution.relations)
     [u1] - [d/da1 u1] - 2 * [d/da2 u1] = 0
     """
+    return _examine(family, None if phi is None else admit(parse_activation(phi)))
+
+
+def _examine(family: Family, phi: sympy.Expr | None) -> Examination:
     if len(family) > LARGEST_FAMILY:
         raise ValueError(f"atoms: {len(family)} functions, more than {LARGEST_FAMILY}")
-    problem = Problem(family, None if phi is None else admit(parse_activation(phi)))
+    problem = Problem(family, phi)
     structural, kept = problem.coincidences()
     solution = complete(problem, kept)
     coincidences = harmless(family, structural)
