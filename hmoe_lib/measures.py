@@ -86,9 +86,10 @@ class HierarchicalMeasure:
 
     Notes
     -----
-    The measure is :math:`G = \sum_{h,k} \omega_{h,k} \sum_i \delta_{(M_{h,i}, a_{h,i,k})}`. The
-    softmax over experts ignores a matrix added to all of a head, hence the pin
-    :math:`M_{h,N} = 0`; :meth:`normalized` brings any M to that form.
+    The measure is :math:`G = \sum_{h,k} \omega_{h,k}\, \delta_{\theta_{h,k}}` with one point a
+    channel, :math:`\theta_{h,k} = (M_{h,i}, a_{h,i,k})_{i \le N}`. The softmax over experts ignores
+    a matrix added to all of a head, hence the pin :math:`M_{h,N} = 0`; :meth:`normalized` brings
+    any M to that form.
 
     References
     ----------
