@@ -70,7 +70,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             sizes=log_sizes(1e4, 1e5, 10),
             replicates=10,
             title="Voronoi loss against n: plain attention, Setting I, Setting II; K = 3 and 4",
-            core_seconds=360.0,
+            core_seconds=200.0,
         ),
     )
 }
