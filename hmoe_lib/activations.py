@@ -16,6 +16,8 @@ from numbers import Real
 import numpy as np
 from scipy import special
 
+from hmoe_lib.arguments import number, real_array
+
 Array = np.ndarray
 Function = Callable[[Array], Array]
 
@@ -61,9 +63,10 @@ class Activation:
     bias: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.bias, Real) and np.isfinite(self.bias)):
-            raise ValueError(f"bias: expected a finite number, got {self.bias!r}")
-        object.__setattr__(self, "bias", float(self.bias))
+        for field in ("value", "first", "second"):
+            if not callable(getattr(self, field)):
+                raise ValueError(f"{field}: expected a function, got {getattr(self, field)!r}")
+        object.__setattr__(self, "bias", number("bias", self.bias))
 
     def __call__(self, z: Array) -> Array:
         """Return phi(z + b), elementwise."""
@@ -144,7 +147,7 @@ class Activation:
         return cls(name or str(expression), *functions, expression=str(phi), bias=bias)
 
     def _shifted(self, z: Array) -> Array:
-        z = np.asarray(z, dtype=float)
+        z = real_array("z", z, "numbers")
         return z + self.bias if self.bias else z
 
     def _like(self, z: Array, values: Array) -> Array:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hmoe_lib.arguments import real_array
+
 Array = np.ndarray
 
 __all__ = ["BLOCK_SIZE", "Block", "Samples", "quadratic_features"]
@@ -91,6 +93,13 @@ class Samples:
             raise ValueError(f"y: expected shape ({len(self.X)},) to match X, got {self.y.shape}")
         self.size = size
 
+    @classmethod
+    def pairs(cls, X, y) -> Samples:
+        """Return samples that need their responses."""
+        if y is None:
+            raise ValueError("y: expected shape (n,), got None")
+        return cls(X, y)
+
     def __len__(self) -> int:
         return len(self.X)
 
@@ -111,12 +120,7 @@ class Samples:
 
 
 def _numbers(name: str, value, ndim: int, form: str) -> Array:
-    try:
-        array = np.asarray(value, dtype=complex if np.iscomplexobj(value) else float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected numbers of shape {form}, got {error}") from None
-    if array.dtype == complex:
-        raise ValueError(f"{name}: expected real numbers, got complex ones")
+    array = real_array(name, value, f"numbers of shape {form}")
     if array.ndim != ndim or 0 in array.shape:
         raise ValueError(f"{name}: expected shape {form}, not empty, got {array.shape}")
     # The extremes tell as much as isfinite on all entries, without an array as long as the data.

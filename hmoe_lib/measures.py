@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hmoe_lib import relabelling
+from hmoe_lib.arguments import real_array
 
 Array = np.ndarray
 
@@ -110,6 +111,8 @@ class HierarchicalMeasure:
     signed: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.signed, bool | np.bool_):
+            raise ValueError(f"signed: expected True or False, got {self.signed!r}")
         for name, letters in (("omega", "HK"), ("M", "HNdd"), ("a", "HNKd")):
             object.__setattr__(self, name, _frozen_array(name, getattr(self, name), len(letters)))
         _check_shapes(self.omega, self.M, self.a)
@@ -240,7 +243,7 @@ class HierarchicalMeasure:
         Raises
         ------
         ValueError
-            If the reference has another H, N or d.
+            If the reference is no measure or has another H, N or d.
 
         Examples
         --------
@@ -250,6 +253,9 @@ class HierarchicalMeasure:
         """
         if reference is None:
             return relabelling.by_size(self)
+        if not isinstance(reference, HierarchicalMeasure):
+            found = type(reference).__name__
+            raise ValueError(f"reference: expected a HierarchicalMeasure, got {found}")
         return relabelling.nearest(self, reference)
 
     # ---- text --------------------------------------------------------------------------------
@@ -264,7 +270,7 @@ class HierarchicalMeasure:
         """Read a measure from the text of to_json; damaged text is a ValueError."""
         try:
             fields = json.loads(text)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"text: expected the JSON of a measure, got {error}") from None
         found = fields.get("format") if isinstance(fields, dict) else type(fields).__name__
         if found != "hmoe measure 1":
@@ -298,12 +304,7 @@ class HierarchicalMeasure:
 
 
 def _frozen_array(name: str, value, ndim: int) -> Array:
-    try:
-        array = np.array(value, dtype=complex if np.iscomplexobj(value) else float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected numbers with {ndim} axes, got {error}") from None
-    if array.dtype == complex:
-        raise ValueError(f"{name}: expected real numbers, got complex ones")
+    array = np.array(real_array(name, value, f"numbers with {ndim} axes"))
     if array.ndim != ndim or 0 in array.shape:
         raise ValueError(f"{name}: expected {ndim} axes, none empty, got shape {array.shape}")
     if not np.all(np.isfinite(array)):
@@ -329,6 +330,7 @@ def _order(name: str, order, shape: tuple[int, ...]) -> Array:
         order = np.broadcast_to(order, shape)
     except ValueError:
         raise ValueError(f"{name}: expected an order of shape {shape}, got {order.shape}") from None
-    if not np.array_equal(np.sort(order, axis=-1), np.broadcast_to(np.arange(size), shape)):
+    whole = order.dtype.kind in "iu"  # an index of truth values or floats means something else
+    if not whole or not np.array_equal(np.sort(order), np.broadcast_to(np.arange(size), shape)):
         raise ValueError(f"{name}: expected a permutation of 0..{size - 1}, got {order.tolist()}")
     return order

@@ -8,10 +8,10 @@ L2(mu); distances are then counted inside each cell.
 from __future__ import annotations
 
 import itertools
-from numbers import Real
 
 import numpy as np
 
+from hmoe_lib.arguments import is_finite
 from hmoe_lib.measures import HierarchicalMeasure
 
 Array = np.ndarray
@@ -49,7 +49,7 @@ def function_distances(model, G: HierarchicalMeasure, G_star: HierarchicalMeasur
     >>> function_distances(Mha(), fit, truth, [[1.0], [-1.0]]).ravel()
     array([0., 4.])
     """
-    _check_pair(G, G_star)
+    _check(model, G, G_star)
     fit = model.components(G, X).reshape(-1, G.heads * G.channels).T
     true = model.components(G_star, X).reshape(-1, G_star.heads * G_star.channels).T
     # One row at a time: differences, not expanded squares, so that equal functions are at 0.
@@ -148,7 +148,7 @@ def voronoi_loss_r(
     >>> voronoi_loss_r(Mha(), fit, truth, [[1.0]]), voronoi_loss_r(Mha(), fit, truth, [[1.0]], r=2)
     (0.875, 0.5625)
     """
-    if not (isinstance(r, Real) and 1 <= r < np.inf):
+    if not is_finite(r) or r < 1:
         raise ValueError(f"r: expected a finite power >= 1, got {r!r}")
     cells = voronoi_cells(model, G, G_star, X)
     return _loss(G, G_star, cells, np.full((G.heads, G.channels), float(r)), modulo_twins)
@@ -239,7 +239,10 @@ def _displacement(
     return (G.omega * terms.sum(axis=-1)).sum(axis=-1)
 
 
-def _check_pair(G: HierarchicalMeasure, G_star: HierarchicalMeasure) -> None:
+def _check(model, G: HierarchicalMeasure, G_star: HierarchicalMeasure) -> None:
+    # Models are siblings of this module, so it knows them by what it asks of them.
+    if isinstance(model, type) or not callable(getattr(model, "components", None)):
+        raise ValueError(f"model: expected a model such as Mha(), got {model!r}")
     for name, measure in (("G", G), ("G_star", G_star)):
         if not isinstance(measure, HierarchicalMeasure):
             raise ValueError(

@@ -82,7 +82,7 @@ GOOD = np.ones((5, 2))
         (GOOD, np.ones(4), r"y: expected shape \(5,\) to match X, got \(4,\)"),
         (GOOD, 1.0, r"y: expected shape \(n,\), not empty, got \(\)"),
         (GOOD, [], r"y: expected shape \(n,\), not empty, got \(0,\)"),
-        ("text", None, r"X: expected numbers of shape \(n, d\), got could not convert"),
+        ("text", None, r"X: expected numbers of shape \(n, d\), got text"),
         ([[1.0], [1.0, 2.0]], None, r"X: expected numbers of shape \(n, d\), got "),
         (GOOD, {"y": 1}, r"y: expected numbers of shape \(n,\), got "),
         (GOOD * 1j, None, "X: expected real numbers, got complex"),

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hmoe_lib.arguments import is_finite, real_array
+
 Array = np.ndarray
 
 
@@ -41,13 +43,7 @@ class Weights(NamedTuple):
 def array(name: str, value, letters: str) -> Array:
     """Return a finite float64 array with one axis a letter."""
     axes = f"({', '.join(letters.split())})"
-    try:
-        result = np.asarray(value)
-        if np.iscomplexobj(result):  # numpy would drop the imaginary part with only a warning
-            raise TypeError
-        result = result.astype(float, copy=False)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected an array of real numbers of shape {axes}") from None
+    result = real_array(name, value, f"an array of real numbers of shape {axes}")
     if result.ndim != len(letters.split()) or 0 in result.shape:
         raise ValueError(f"{name}: expected shape {axes}, no axis empty, got {result.shape}")
     if not np.all(np.isfinite(result)):
@@ -106,7 +102,7 @@ def scale_factor(scale, d_k: int) -> float:
     """Return the factor on the scores, 1/sqrt(d_k) by default."""
     if scale is None:
         return 1.0 / np.sqrt(d_k)
-    if np.ndim(scale) != 0 or not np.isreal(scale) or not np.isfinite(scale):
+    if not is_finite(scale):
         raise ValueError(f"scale: expected one finite number, got {scale!r}")
     return float(scale)
 

@@ -113,7 +113,9 @@ def gated_attention(
     if multiplicative is None:
         gate = phi
     else:
-        factor = phi(X @ _gate_weights(multiplicative, place, W))
+        W_theta = _gate_weights(multiplicative, place, W)
+        with np.errstate(over="ignore", invalid="ignore"):  # the output is checked
+            factor = phi(X @ W_theta)
 
         def gate(Y: Array) -> Array:
             return Y * factor

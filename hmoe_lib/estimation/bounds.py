@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
+from hmoe_lib.arguments import number, real_array
 from hmoe_lib.measures import HierarchicalMeasure
 
 Array = np.ndarray
@@ -39,11 +39,8 @@ class Box:
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper"):
-            try:
-                bound = np.array(getattr(self, name), dtype=float)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{name}: expected a vector of numbers, got {error}") from None
-            if bound.ndim != 1 or np.isnan(bound).any():
+            bound = np.array(real_array(name, getattr(self, name), "a vector of numbers"))
+            if bound.ndim != 1 or bound.size == 0 or np.isnan(bound).any():
                 raise ValueError(f"{name}: expected a vector without NaN, got shape {bound.shape}")
             bound.flags.writeable = False
             object.__setattr__(self, name, bound)
@@ -69,16 +66,18 @@ class Box:
         Raises
         ------
         ValueError
-            If factor is not finite or below 1.
+            If factor is not finite or below 1, or channels not an integer of at least 1.
         """
         _check_measure(G)
-        if not (isinstance(factor, Real) and 1 <= factor < np.inf):
-            raise ValueError(f"factor: expected a finite number >= 1, got {factor!r}")
+        factor = number("factor", factor, least=1.0)
+        whole = isinstance(channels, int | np.integer) and not isinstance(channels, bool)
+        if channels is not None and not (whole and channels >= 1):
+            raise ValueError(f"channels: expected an integer >= 1 or None, got {channels!r}")
         shape = G.shape if channels is None else G.shape._replace(channels=channels)
         vector = G.to_vector()
         upper = np.empty(shape.size)
         for name, block in G.shape.slices.items():
-            largest = np.abs(vector[block]).max(initial=0.0) or 1.0
+            largest = float(np.abs(vector[block]).max(initial=0.0)) or 1.0
             upper[shape.slices[name]] = factor * largest
         lower = -upper
         if not G.signed:

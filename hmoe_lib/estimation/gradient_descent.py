@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 
+from hmoe_lib.arguments import number
 from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
@@ -76,10 +75,9 @@ def fit_gradient_descent(
     >>> fit_gradient_descent(Mha(), X, y, start).loss < 1e-6
     True
     """
-    if not (isinstance(step, Real) and 0 < step < np.inf):
-        raise ValueError(f"step: expected a finite number > 0, got {step!r}")
+    step = number("step", step, above=0.0)
     bounds = Box.nonnegative_weights(start) if bounds is None else bounds
-    samples, theta = prepare(X, y, start, bounds, max_epochs, tolerance)
+    samples, theta = prepare(model, X, y, start, bounds, max_epochs, tolerance)
     shape = start.shape
     loss, gradient = model.loss_and_gradient_at(theta, shape, samples)
     history, status = [loss], "out of steps"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from hmoe_lib.arguments import number
 from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
@@ -93,10 +94,9 @@ def fit_least_squares(
     >>> fit.status, bool(fit.loss < 1e-12)
     ('converged', True)
     """
-    if not (np.isfinite(gain) and gain >= 0):
-        raise ValueError(f"gain: expected a finite number >= 0, got {gain!r}")
+    gain = number("gain", gain, least=0.0)
     bounds = Box.around(start) if bounds is None else bounds
-    samples, theta = prepare(X, y, start, bounds, max_iterations, tolerance)
+    samples, theta = prepare(model, X, y, start, bounds, max_iterations, tolerance)
     shape = start.shape
     few = max(len(samples) // COARSE_SHARE, COARSE_MINIMUM * shape.size)
     rules = Rules(max_iterations, tolerance, gain, newton)

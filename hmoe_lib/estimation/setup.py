@@ -6,26 +6,29 @@ from numbers import Real
 
 import numpy as np
 
+from hmoe_lib.arguments import number
 from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.models.base import HierarchicalModel
 
 __all__ = ["prepare"]
 
 
 def prepare(
-    X, y, start: HierarchicalMeasure, bounds: Box, max_steps: int, tolerance: float
+    model, X, y, start: HierarchicalMeasure, bounds: Box, max_steps: int, tolerance: float
 ) -> tuple[Samples, np.ndarray]:
     """Return checked samples and the start's parameter vector."""
+    if not isinstance(model, HierarchicalModel):
+        raise ValueError(f"model: expected a model such as Mha(), got {model!r}")
     if not isinstance(start, HierarchicalMeasure):
         raise ValueError(f"start: expected a HierarchicalMeasure, got {type(start).__name__}")
     if not isinstance(bounds, Box):
         raise ValueError(f"bounds: expected a Box or None, got {type(bounds).__name__}")
     if not (isinstance(max_steps, Real) and max_steps >= 1 and max_steps % 1 == 0):
         raise ValueError(f"largest number of steps: expected an integer >= 1, got {max_steps!r}")
-    if not (isinstance(tolerance, Real) and 0 < tolerance < np.inf):
-        raise ValueError(f"tolerance: expected a finite number > 0, got {tolerance!r}")
-    samples = Samples(X, y)
+    number("tolerance", tolerance, above=0.0)
+    samples = Samples.pairs(X, y)
     if samples.dim != start.dim:
         raise ValueError(f"X: expected shape (n, {start.dim}), got {samples.X.shape}")
     if len(samples) < start.shape.size:

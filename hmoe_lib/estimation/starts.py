@@ -7,6 +7,7 @@ from numbers import Real
 
 import numpy as np
 
+from hmoe_lib.arguments import number
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.measures import HierarchicalMeasure
 
@@ -73,8 +74,7 @@ def near_truth_start(
         raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
     if not (isinstance(channels, Real) and channels >= G_star.channels and channels % 1 == 0):
         raise ValueError(f"channels: expected an integer >= {G_star.channels}, got {channels!r}")
-    if not (isinstance(distance, Real) and 0 <= distance < np.inf):
-        raise ValueError(f"distance: expected a finite number >= 0, got {distance!r}")
+    distance = number("distance", distance, least=0.0)
     size = G_star.shape._replace(channels=int(channels)).size
     if bounds is not None and not (isinstance(bounds, Box) and bounds.lower.size == size):
         raise ValueError(f"bounds: expected a Box of {size} entries or None, got {bounds!r}")

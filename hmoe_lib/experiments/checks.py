@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-__all__ = ["file_name", "integer", "number", "one_of"]
+from hmoe_lib import arguments
+
+__all__ = ["file_name", "integer", "items", "number", "one_of"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 
@@ -30,15 +32,20 @@ def one_of(what: str, value, known: Collection[str]) -> None:
 
 
 def number(what: str, value, least: float = -math.inf, above: float = -math.inf) -> None:
-    """Refuse what is not a finite number in range."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < least or value <= above:
-        bound = f" >= {least:g}" if least > -math.inf else ""
-        bound = f" > {above:g}" if above > -math.inf else bound
-        raise ValueError(f"{what}: expected a finite number{bound}, got {value!r}")
+    """Refuse what is not a finite number in range, of a type that JSON holds."""
+    if not isinstance(value, int | float):
+        raise ValueError(f"{what}: expected a finite number, got {value!r}")
+    arguments.number(what, value, least, above)
 
 
 def integer(what: str, value, least: int) -> None:
     """Refuse what is not an integer in range."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{what}: expected an integer >= {least}, got {value!r}")
+
+
+def items(what: str, value) -> tuple:
+    """Return the entries of a list or another iterable."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"{what}: expected a list, got {value!r}")
+    return tuple(value)

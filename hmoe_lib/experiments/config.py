@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hmoe_lib.activations import activation
-from hmoe_lib.experiments.checks import file_name, integer, number, one_of
+from hmoe_lib.experiments.checks import file_name, integer, items, number, one_of
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import Mha, OutputGated, ValueGated
 
@@ -83,7 +83,10 @@ class Optimiser:
 
     def __post_init__(self) -> None:
         one_of("optimiser", self.name, OPTIMISERS)
-        options = dict(self.options)
+        try:
+            options = dict(self.options)
+        except (TypeError, ValueError):
+            raise ValueError(f"options: expected pairs or a dict, got {self.options!r}") from None
         for option, value in options.items():
             one_of(f"option of {self.name}", option, OPTIMISERS[self.name])
             if not isinstance(value, bool):
@@ -138,12 +141,19 @@ class Panel:
         file_name("panel name", self.name, longest=40)
         one_of("setting", self.setting, SETTINGS)
         one_of("loss", self.loss, LOSSES)
-        if not isinstance(self.truth, HierarchicalMeasure):
-            raise ValueError(f"truth: expected a HierarchicalMeasure, got {self.truth!r}")
+        kinds = {"truth": HierarchicalMeasure, "start": Start, "optimiser": Optimiser}
+        for field_name, kind in kinds.items():
+            value = getattr(self, field_name)
+            if not isinstance(value, kind):
+                article = "an" if kind is Optimiser else "a"
+                raise ValueError(f"{field_name}: expected {article} {kind.__name__}, got {value!r}")
+        number("bias", self.bias)
         integer("channels", self.channels, least=self.truth.channels)
         if self.setting == "mha":
             if self.activation is not None or self.bias:
                 raise ValueError("activation: expected None and bias 0 for setting 'mha'")
+        elif not isinstance(self.activation, str):
+            raise ValueError(f"activation: expected a name, got {self.activation!r}")
         else:
             activation(self.activation, self.bias)
 
@@ -231,8 +241,8 @@ class Experiment:
     def __post_init__(self) -> None:
         file_name("experiment name", self.name)
         file_name("variant", self.variant)
-        object.__setattr__(self, "panels", tuple(self.panels))
-        object.__setattr__(self, "sizes", tuple(self.sizes))
+        object.__setattr__(self, "panels", items("panels", self.panels))
+        object.__setattr__(self, "sizes", items("sizes", self.sizes))
         if not self.panels or not all(isinstance(panel, Panel) for panel in self.panels):
             raise ValueError("panels: expected at least one Panel, and nothing else")
         names = [panel.name for panel in self.panels]
@@ -261,11 +271,13 @@ class Experiment:
         """Return the experiment with these panels only, in its own order; None keeps all."""
         if names is None:
             return self
-        wanted = {names} if isinstance(names, str) else set(names)
-        for name in sorted(wanted):
+        wanted = {names} if isinstance(names, str) else items("panels", names)
+        if not wanted:
+            raise ValueError("panels: expected at least one name, got none")
+        for name in wanted:
             self.panel(name)
         panels = [panel for panel in self.panels if panel.name in wanted]
-        if len(panels) in (0, len(self.panels)):
+        if len(panels) == len(self.panels):
             return self
         variant = ".".join([self.variant, *(panel.name for panel in panels)])
         return replace(self, panels=panels, variant=variant)

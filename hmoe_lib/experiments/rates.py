@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hmoe_lib.experiments.checks import one_of
+from hmoe_lib.arguments import is_finite, real_array
+from hmoe_lib.experiments.checks import integer, one_of
 
 Array = np.ndarray
 
@@ -95,8 +96,11 @@ def slope(
     """
     n, values = _checked(n, values)
     one_of("statistic", statistic, STATISTICS)
-    if not 0.0 < level < 1.0:
+    if not is_finite(level) or not 0.0 < level < 1.0:
         raise ValueError(f"level: expected a number between 0 and 1, got {level!r}")
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
+    integer("resamples", resamples, least=1)
     summary = STATISTICS[statistic]
     centred = np.log(n) - np.log(n).mean()
     weights = centred / (centred @ centred)
@@ -112,13 +116,13 @@ def slope(
 
 
 def _checked(n: Array, values: Array) -> tuple[Array, Array]:
-    n, values = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
+    n, values = real_array("n", n, "sample sizes"), real_array("values", values, "losses")
     if n.ndim != 1 or values.ndim != 2 or values.shape[0] != n.size or values.shape[1] < 1:
         raise ValueError(
             f"values: expected shape (S, R) with one row of runs for each of the S = {n.size} "
             f"sizes, got {values.shape}"
         )
-    if np.unique(n).size < n.size or not np.all(n > 0):
+    if np.unique(n).size < n.size or not np.all((n > 0) & np.isfinite(n)):
         raise ValueError(f"n: expected different positive sample sizes, got {n.tolist()}")
     if n.size < FEWEST_SIZES:
         raise ValueError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -33,12 +34,16 @@ from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
 
 Array = np.ndarray
 
-__all__ = ["generator", "grid", "replicate", "run"]
+__all__ = ["LostWorkerError", "generator", "grid", "replicate", "run"]
 
 _ESTIMATORS = {
     "least_squares": fit_least_squares,
     "gradient_descent": fit_gradient_descent,
 }
+
+
+class LostWorkerError(OSError):
+    """A worker process was killed from outside; the finished replicates are kept."""
 
 
 def run(
@@ -81,6 +86,10 @@ def run(
     ------
     ValueError
         For an unknown experiment or panel (the closest one is suggested) and for jobs < 1.
+    OSError
+        If the folder of the result cannot be written, before anything is computed.
+    LostWorkerError
+        If a worker was killed.
 
     Notes
     -----
@@ -104,13 +113,18 @@ def run(
     integer("jobs", jobs, least=1)
     config = config.select(panels)
     config = config.quick() if quick else config
-    result = files.cached(config) if cache else None
+    if store is not None:
+        files.check_folder(store)
+    journal, result = None, files.cached(config) if cache else None
     if result is None:
-        result = _computed(config, jobs, progress, resume)
+        journal = files.Journal(config)
+        result = _computed(config, journal, jobs, progress, resume)
         if cache:
             files.remember(result)
     if store is not None:
         files.save(result, store)
+    if journal is not None:
+        journal.remove()  # not before the result is safe
     return result
 
 
@@ -153,6 +167,8 @@ def grid(points: int, dim: int) -> Array:
     >>> grid(2, 1).ravel()
     array([-0.5,  0.5])
     """
+    integer("points", points, least=1)
+    integer("dim", dim, least=1)
     line = (np.arange(points) + 0.5) * (2.0 / points) - 1.0
     return np.stack(np.meshgrid(*[line] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
 
@@ -222,8 +238,9 @@ def _blas() -> ThreadpoolController:
 # ---- many replicates -----------------------------------------------------------------------------
 
 
-def _computed(config: Experiment, jobs: int, progress: bool, resume: bool) -> ExperimentResult:
-    journal = files.Journal(config)
+def _computed(
+    config: Experiment, journal: files.Journal, jobs: int, progress: bool, resume: bool
+) -> ExperimentResult:
     if not resume:
         journal.remove()
     records = {_key(record): record for record in journal.records()}
@@ -241,15 +258,19 @@ def _computed(config: Experiment, jobs: int, progress: bool, resume: bool) -> Ex
             records[_key(record)] = record
             bar.update()
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    result = ExperimentResult.from_records(config, records.values(), files.versions(), date)
-    journal.remove()
-    return result
+    return ExperimentResult.from_records(config, records.values(), files.versions(), date)
 
 
 def _parallel(config: Experiment, todo: list, jobs: int) -> Iterator[dict]:
     jobs = min(jobs, len(todo)) or 1
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    return parallel(delayed(replicate)(config, *key) for key in todo)
+    try:
+        yield from parallel(delayed(replicate)(config, *key) for key in todo)
+    except BrokenExecutor:
+        raise LostWorkerError(
+            "a worker was killed, perhaps for want of memory; the finished replicates are kept, "
+            "and the same call goes on from them"
+        ) from None
 
 
 def _key(record: dict) -> tuple[str, int, int]:

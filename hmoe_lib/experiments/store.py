@@ -30,6 +30,7 @@ __all__ = [
     "StaleResultError",
     "cache_folder",
     "cached",
+    "check_folder",
     "code_hash",
     "load",
     "load_measure",
@@ -88,6 +89,14 @@ def save(result: ExperimentResult, folder: str | Path) -> tuple[Path, Path]:
     _write(paths[0], numbers.getvalue())
     _write(paths[1], (json.dumps(about, indent=1, sort_keys=True) + "\n").encode())
     return paths
+
+
+def check_folder(folder: str | Path) -> None:
+    """Make the folder of a result, or raise OSError: better before a run than after it."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"folder {folder} cannot be written")
 
 
 def load(
@@ -154,7 +163,7 @@ def _read(json_path: Path, npz_path: Path) -> ExperimentResult:
         result = ExperimentResult(config, rows, theta, seconds, about["versions"], about["date"])
     except DamagedResultError:
         raise
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
         raise damaged(f"{type(error).__name__}: {error}") from None
     if result.digest() != about["digest"]:
         raise damaged("its rows do not have its digest")
@@ -241,7 +250,7 @@ def cached(config: Experiment) -> ExperimentResult | None:
     folder = cache_folder() / "cached" / _key(config)
     try:
         return load(config, folder)
-    except (FileNotFoundError, DamagedResultError):
+    except (FileNotFoundError, DamagedResultError, StaleResultError):
         return None
 
 
@@ -289,6 +298,8 @@ def versions() -> dict[str, str]:
 
 def save_measure(G: HierarchicalMeasure, path: str | Path) -> None:
     """Write a measure as JSON; load_measure reads it back to the last bit."""
+    if not isinstance(G, HierarchicalMeasure):
+        raise ValueError(f"G: expected a HierarchicalMeasure, got {type(G).__name__}")
     _write(Path(path), (G.to_json() + "\n").encode())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 from collections.abc import Iterable
 
 import sympy
@@ -155,6 +156,7 @@ class _Reader:
             return CONSTANTS[node.id]
         raise ValueError(
             f"expression: {node.id!r} is not a symbol here; expected {sorted(self.symbols)}"
+            + _nearest(node.id)
         )
 
     def _unaryop(self, node: ast.UnaryOp, depth: int) -> sympy.Expr:
@@ -204,13 +206,17 @@ class _Reader:
             function = FUNCTIONS[name]
         else:
             allowed = ", ".join(sorted(FUNCTIONS, key=str.lower)[:3])
-            raise ValueError(
-                f"expression: {name!r} is not an allowed function; allowed: {allowed}, ..."
-            )
+            hint = _nearest(name) or f"; allowed: {allowed}, ..."
+            raise ValueError(f"expression: {name!r} is not an allowed function{hint}")
         wanted = len(node.args) >= 2 if name in SEVERAL else len(node.args) == 1
         if node.keywords or not wanted:
             raise ValueError(f"expression: {self._source(node)!r} has the wrong arguments")
         return function(*(self.read(argument, depth) for argument in node.args))
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, [*FUNCTIONS, *ACTIVATIONS], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _degree(value: sympy.Expr) -> float:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hmoe_lib.arguments import number
 from hmoe_lib.blocks import Block, Samples
 from hmoe_lib.measures import HierarchicalMeasure, Shape
 from hmoe_lib.models.formulas import Curvature
@@ -49,23 +50,26 @@ class HierarchicalModel:
 
     # ---- for readers: measures in, arrays out ------------------------------------------------
 
+    @quiet
     def predict(self, G: HierarchicalMeasure, X) -> Array:
         """Return the regression function at every row of X, shape (n,)."""
         samples = _matching(G, Samples(X))
         parts = G.shape.split(G.to_vector())
-        return np.concatenate([self._value(parts, block) for block in samples])
+        return _joined([self._value(parts, block) for block in samples])
 
+    @quiet
     def components(self, G: HierarchicalMeasure, X) -> Array:
         """Return the channel functions f^{h,k} at every row of X, shape (n, H, K)."""
         samples = _matching(G, Samples(X))
         parts = G.shape.split(G.to_vector())
-        return np.concatenate([self._channels(parts, b).transpose(2, 0, 1) for b in samples])
+        return _joined([self._channels(parts, block).transpose(2, 0, 1) for block in samples])
 
+    @quiet
     def jacobian(self, G: HierarchicalMeasure, X) -> Array:
         """Return the derivatives of predict in the order of G.to_vector(), shape (n, p)."""
         samples = _matching(G, Samples(X))
         parts = G.shape.split(G.to_vector())
-        return np.concatenate([self._jacobian(parts, block)[1].T for block in samples])
+        return _joined([self._jacobian(parts, block)[1].T for block in samples])
 
     def sample(
         self, G: HierarchicalMeasure, n: int, noise_sd: float = 0.1, *, rng: np.random.Generator
@@ -93,21 +97,20 @@ class HierarchicalModel:
             raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
         if not (isinstance(n, Real) and n >= 1 and n % 1 == 0):
             raise ValueError(f"n: expected an integer >= 1, got {n!r}")
-        if not (isinstance(noise_sd, Real) and 0 <= noise_sd < np.inf):
-            raise ValueError(f"noise_sd: expected a finite number >= 0, got {noise_sd!r}")
+        noise_sd = number("noise_sd", noise_sd, least=0.0)
         X = rng.uniform(-1.0, 1.0, size=(int(n), G.dim))
         return X, self.predict(G, X) + noise_sd * rng.standard_normal(int(n))
 
     def loss_and_gradient(self, G: HierarchicalMeasure, X, y) -> tuple[float, Array]:
         """Return the mean squared residual and its gradient in the order of G.to_vector()."""
-        samples = _matching(G, Samples(X, y))
+        samples = _matching(G, Samples.pairs(X, y))
         return self.loss_and_gradient_at(G.to_vector(), G.shape, samples)
 
     def normal_equations(
         self, G: HierarchicalMeasure, X, y, curvature: bool = False
     ) -> NormalEquations:
         """Return loss, gradient, gram and, on demand, curvature of least squares at a measure."""
-        samples = _matching(G, Samples(X, y))
+        samples = _matching(G, Samples.pairs(X, y))
         return self.normal_equations_at(G.to_vector(), G.shape, samples, curvature)
 
     # ---- for estimators: parameter vectors, samples already checked --------------------------
@@ -174,6 +177,14 @@ class HierarchicalModel:
     def _second_order(self, parts, block: Block, sums: Curvature) -> tuple[Array, Array]:
         """As _jacobian, and add r times the second derivatives to the sums."""
         raise NotImplementedError
+
+
+def _joined(blocks: list[Array]) -> Array:
+    """Join the blocks of a result, or refuse one that left the range of float64."""
+    result = np.concatenate(blocks)
+    if not np.isfinite(result).all():
+        raise ValueError("X: expected a finite result, got overflow; X or G too large")
+    return result
 
 
 def _check_measure(G) -> None:
