@@ -47,9 +47,7 @@ def test_gated_attention_has_order_2_and_an_exact_fit_order_1(model, truth):
 
 
 def test_plain_attention_has_infinite_order_with_a_proved_identity():
-    identity = engine.prove_identity(
-        "mha", TRUTH, engine.plain_split(read_truth(TRUTH, 2), 0, 0, 0, 0)
-    )
+    identity = engine.prove_identity("mha", TRUTH, engine.plain_split(TRUTH, 0, 0, 0, 0))
     assert identity.proved
     contact = engine.contact_order(hl.Mha(), TRUTH, identity=identity)
     assert contact.order == np.inf and contact.proved and contact.resolution(1e9) == np.inf
@@ -59,7 +57,7 @@ def test_plain_attention_has_infinite_order_with_a_proved_identity():
 
 
 def test_an_identity_that_is_not_proved_is_refused():
-    false = engine.prove_identity("I", TRUTH, engine.plain_split(read_truth(TRUTH, 2)), "tanh")
+    false = engine.prove_identity("I", TRUTH, engine.plain_split(TRUTH), "tanh")
     assert not false.proved
     with pytest.raises(ValueError, match="not proved"):
         engine.contact_order(hl.Mha(), TRUTH, identity=false)

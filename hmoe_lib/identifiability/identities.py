@@ -40,11 +40,21 @@ class Identity:
     proved: bool
 
 
-def plain_split(truth: Truth, h: int = 0, i: int = 0, k: int = 0, p: int = 0) -> dict:
+def _read(truth) -> Truth:
+    """Read a truth of whatever dimension its vectors have."""
+    if isinstance(truth, Truth):
+        return truth
+    a = truth["a"] if isinstance(truth, dict) else truth.a
+    return read_truth(truth, len(a[0][0][0]))
+
+
+def plain_split(truth, h: int = 0, i: int = 0, k: int = 0, p: int = 0) -> dict:
     """Return the split of one channel: weights halved, a[h, i, k, p] at plus and minus delta.
 
-    Other heads repeat their channel k with halved weights, so that all heads keep one size.
+    Other heads repeat their channel k with halved weights, so that all heads keep one size. The
+    truth is a HierarchicalMeasure, a dict or a Truth.
     """
+    truth = _read(truth)
     omega, a = [], []
     for g, weights in enumerate(truth.omega):
         half = weights[k] / 2
@@ -57,7 +67,7 @@ def plain_split(truth: Truth, h: int = 0, i: int = 0, k: int = 0, p: int = 0) ->
     return {"omega": omega, "M": [[[list(r) for r in m] for m in head] for head in truth.M], "a": a}
 
 
-def homogeneous_split(truth: Truth, degree: int, h: int = 0, k: int = 0) -> dict:
+def homogeneous_split(truth, degree: int, h: int = 0, k: int = 0) -> dict:
     """Return the split along a channel's own vectors that phi(c t) = c^degree phi(t) hides.
 
     All a[h, :, k] are scaled by 1 + delta and by 1 - delta; both weights are divided by
@@ -72,6 +82,7 @@ def homogeneous_split(truth: Truth, degree: int, h: int = 0, k: int = 0) -> dict
     >>> prove_identity("I", G, homogeneous_split(G, 2), "z**3").proved
     False
     """
+    truth = _read(truth)
     split = plain_split(truth, h, 0, k, 0)
     share = truth.omega[h][k] / ((1 + DELTA) ** degree + (1 - DELTA) ** degree)
     split["omega"][h][k] = split["omega"][h][-1] = share
