@@ -15,6 +15,7 @@ SITE = ROOT / "_build" / "html"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 REQUIRED = "HMOE_REQUIRE_SITE" in os.environ
+REDIRECT = 'http-equiv="Refresh"'
 
 
 def skip(reason: str) -> None:
@@ -52,6 +53,10 @@ def complaints(browser, path: Path) -> list[str]:
         lambda r: found.append(f"fetched: {r.url}") if r.url.startswith("http") else None,
     )
     page.goto(path.as_uri(), wait_until="load")
+    if REDIRECT in path.read_text(encoding="utf8"):
+        # Closing the page on the way would abort the request, and that would look like a failure.
+        target = f"document.location.href != {path.as_uri()!r} && document.readyState == 'complete'"
+        page.wait_for_function(target)
     if page.locator(".math").count():
         page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
         page.evaluate("MathJax.startup.promise")
@@ -94,6 +99,15 @@ def test_a_broken_page_is_noticed(browser, tmp_path, body, reason):
     path = tmp_path / "page.html"
     path.write_text(PAGE.format(script=MATHJAX, body=body), encoding="utf8")
     assert any(problem.startswith(reason) for problem in complaints(browser, path))
+
+
+def test_a_redirect_is_followed(browser, tmp_path):
+    path, target = tmp_path / "page.html", tmp_path / "target.html"
+    path.write_text(f'<meta {REDIRECT} content="0; url=target.html" />', encoding="utf8")
+    target.write_text("<p>Here.</p>", encoding="utf8")
+    assert complaints(browser, path) == []
+    target.write_text("<script>nowhere()</script>", encoding="utf8")
+    assert any(problem.startswith("error") for problem in complaints(browser, path))
 
 
 def test_a_good_page_passes(browser, tmp_path):
