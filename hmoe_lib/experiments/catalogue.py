@@ -12,7 +12,7 @@ _ZERO = ((0.0, 0.0), (0.0, 0.0))
 
 # The paper's Table 2 is not available: both truths are this project's own, chosen before any fit
 # of them. All weights are 8, entries of M at most 20 and of a at most 12 (16 in Setting II); a
-# random search with refinement, four minutes on one core, minimised delta + se/2 at n = 1e4, where se is
+# random search with refinement, four minutes on one core, minimised delta + se/2 at n = 1e4; se is
 # the largest standard error of an exact fit (noise sd 0.1 over the smallest singular value of the
 # Jacobian) and delta the smallest split of one channel into equal halves a +- delta v that n
 # samples can tell from no split (n F^2 = 3.84 sd^2, F the second difference of the function, less
