@@ -9,7 +9,7 @@ import numpy as np
 
 Array = np.ndarray
 
-__all__ = ["is_finite", "number", "real_array"]
+__all__ = ["frozen_array", "is_finite", "number", "real_array"]
 
 
 def real_array(name: str, value, wanted: str) -> Array:
@@ -44,6 +44,17 @@ def _floats(value, array: Array) -> Array:
     if array.dtype.kind not in "biufO":
         raise TypeError(f"entries of type {array.dtype}")
     return array.astype(float, copy=False)
+
+
+def frozen_array(name: str, value, ndim: int) -> Array:
+    """Return a read-only copy with that many axes, none empty, all entries finite."""
+    array = np.array(real_array(name, value, f"numbers with {ndim} axes"))
+    if array.ndim != ndim or 0 in array.shape:
+        raise ValueError(f"{name}: expected {ndim} axes, none empty, got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
+    array.flags.writeable = False
+    return array
 
 
 def is_finite(value) -> bool:

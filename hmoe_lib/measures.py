@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hmoe_lib import relabelling
-from hmoe_lib.arguments import real_array
+from hmoe_lib.arguments import frozen_array
 
 Array = np.ndarray
 
@@ -114,7 +114,7 @@ class HierarchicalMeasure:
         if not isinstance(self.signed, bool | np.bool_):
             raise ValueError(f"signed: expected True or False, got {self.signed!r}")
         for name, letters in (("omega", "HK"), ("M", "HNdd"), ("a", "HNKd")):
-            object.__setattr__(self, name, _frozen_array(name, getattr(self, name), len(letters)))
+            object.__setattr__(self, name, frozen_array(name, getattr(self, name), len(letters)))
         _check_shapes(self.omega, self.M, self.a)
         if not np.allclose(self.M, self.M.swapaxes(-1, -2), rtol=1e-12, atol=1e-12):
             raise ValueError(
@@ -139,7 +139,7 @@ class HierarchicalMeasure:
         >>> HierarchicalMeasure.normalized([[1.0]], M, [[[[1.0]], [[0.0]]]]).M.ravel()
         array([2., 0.])
         """
-        M = _frozen_array("M", M, 4)
+        M = frozen_array("M", M, 4)
         if M.shape[2] != M.shape[3]:
             raise ValueError(f"M: expected shape (H, N, d, d), got {M.shape}")
         M = M - M[:, -1:]
@@ -179,7 +179,7 @@ class HierarchicalMeasure:
 
     def from_vector(self, vector: Array) -> HierarchicalMeasure:
         """Return a measure of this shape from a parameter vector, the inverse of to_vector."""
-        vector = _frozen_array("vector", vector, 1)
+        vector = frozen_array("vector", vector, 1)
         if vector.shape != (self.shape.size,):
             raise ValueError(f"vector: expected shape {(self.shape.size,)}, got {vector.shape}")
         M_free, a, omega = self.shape.split(vector)
@@ -301,16 +301,6 @@ class HierarchicalMeasure:
 
 
 # ---- checks --------------------------------------------------------------------------------------
-
-
-def _frozen_array(name: str, value, ndim: int) -> Array:
-    array = np.array(real_array(name, value, f"numbers with {ndim} axes"))
-    if array.ndim != ndim or 0 in array.shape:
-        raise ValueError(f"{name}: expected {ndim} axes, none empty, got shape {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
-    array.flags.writeable = False
-    return array
 
 
 def _check_shapes(omega: Array, M: Array, a: Array) -> None:
