@@ -13,6 +13,7 @@ SOURCES = [
     for path in sorted(toc.ROOT.glob(pattern))
     if path.suffix in (".md", ".ipynb", ".py", ".toml", ".txt", ".yml", ".cff", ".bib", ".css", "")
     and path.is_file()
+    and path.name != ".git"  # in a worktree a file of git's own that points to the clone
 ]
 
 
