@@ -15,6 +15,16 @@ from hmoe_lib.identifiability.identities import (
     split_series,
 )
 from hmoe_lib.identifiability.odes import OdeTest, ode_test
+from hmoe_lib.identifiability.overfit import (
+    Elimination,
+    GaussHermite,
+    eliminate_two,
+    gauss_hermite,
+    gauss_hermite_tv,
+    gaussian_relations,
+    overfit_system,
+    r_bar,
+)
 from hmoe_lib.identifiability.parsing import parse_activation
 from hmoe_lib.identifiability.recheck import recheck
 from hmoe_lib.identifiability.relations import Problem, Relation, prove
@@ -23,8 +33,10 @@ from hmoe_lib.identifiability.verdict import Examination, Verdict, examine, verd
 __all__ = [
     "Certificate",
     "Contact",
+    "Elimination",
     "Examination",
     "Family",
+    "GaussHermite",
     "Gram",
     "Identity",
     "ModelGram",
@@ -36,16 +48,22 @@ __all__ = [
     "certify",
     "contact_order",
     "custom",
+    "eliminate_two",
     "examine",
     "family",
+    "gauss_hermite",
+    "gauss_hermite_tv",
+    "gaussian_relations",
     "gram",
     "homogeneous_split",
     "ode_test",
+    "overfit_system",
     "parse_activation",
     "plain_split",
     "prove",
     "prove_identity",
     "prove_order",
+    "r_bar",
     "recheck",
     "split_series",
     "verdict",
