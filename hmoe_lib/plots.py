@@ -34,6 +34,13 @@ SETTING_NAMES = {
 FIELD_NAMES = {
     "loss_r1": "Voronoi loss $L_{1,1}$",
     "loss_voronoi": "Voronoi loss $L_2$",
+    "loss_experts": "loss by experts $E_2$",
+    "error_gates": "error of the gates $M$",
+    "error_weights": "error of the weights $\\omega$",
+    "error_single": "experts fitted once",
+    "error_shared": "experts fitted several times",
+    "error_shared_squared": "experts fitted several times, squared",
+    "error_combinations": "error of $M$, $d$ and $C$",
     "function_error": "function error",
     "fit_loss": "mean squared residual",
     "start_loss": "Voronoi loss at the start",

@@ -6,12 +6,14 @@ input x, and follow the formulas letter by letter.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from hmoe_lib.measures import HierarchicalMeasure
 
 __all__ = [
     "channel_function",
+    "expert_loss",
     "gate",
     "mha",
     "output_gated",
@@ -128,3 +130,31 @@ def voronoi_loss(G, G_star, X, phi=None) -> float:
     """L_2: power 1 in cells with one element, power 2 in cells with more."""
     cells = voronoi_cells(G, G_star, X, phi)
     return _loss(G, G_star, cells, lambda members: 2 if members > 1 else 1)
+
+
+def expert_loss(G: HierarchicalMeasure, G_star: HierarchicalMeasure) -> float:
+    """E_2: cells of experts, the smallest value over all orders of heads and of their experts."""
+    totals = []
+    for heads in itertools.permutations(range(G.heads)):
+        total = 0.0
+        for true, h in enumerate(heads):
+            orders = itertools.permutations(range(G.experts))
+            total += min(_expert_loss_of_head(G, h, order, G_star, true) for order in orders)
+        totals.append(total)
+    return min(totals)
+
+
+def _expert_loss_of_head(G, h: int, order, G_star, true: int) -> float:
+    square = 0.0
+    total = 0.0
+    for i, j in enumerate(order):
+        square += _distance((G.M[h, j] - G.M[h, order[-1]]).ravel(), G_star.M[true, i].ravel()) ** 2
+        cells = {k: [] for k in range(G_star.channels)}
+        for k1 in range(G.channels):
+            gaps = [_distance(G.a[h, j, k1], G_star.a[true, i, k]) for k in cells]
+            cells[gaps.index(min(gaps))].append((float(G.omega[h, k1]), min(gaps)))
+        for k, members in cells.items():
+            total += abs(sum(weight for weight, _ in members) - float(G_star.omega[true, k]))
+            power = 2 if len(members) > 1 else 1
+            total += sum(weight * gap**power for weight, gap in members)
+    return total + math.sqrt(square)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import hmoe_lib as hl
-from hmoe_lib.estimation import STATUSES
+from hmoe_lib.estimation import STATUSES, random_start
 
 each_model = pytest.mark.parametrize("name", MODELS)
 both_fits = pytest.mark.parametrize("fit", [hl.fit_least_squares, hl.fit_gradient_descent])
@@ -268,6 +268,26 @@ def test_the_box_around_a_measure():
     for factor in (0.9, np.inf, np.nan, "2"):
         with pytest.raises(ValueError, match="factor: expected a finite number >= 1, got"):
             hl.Box.around(G, factor)
+
+
+def test_a_random_start_fills_its_share_of_the_box():
+    shape = scalar(1.0, 1.0).shape._replace(channels=200)
+    box = hl.Box.around(scalar(2.0, 3.0), 1.0, channels=200)
+    drawn = {share: random_start(shape, share, bounds=box, rng=np.random.default_rng(0))
+             for share in (1.0, 0.5)}  # fmt: skip
+    for share, start in drawn.items():
+        assert np.abs(start.a).max() == pytest.approx(share * np.max(box.upper[:1]), rel=0.05)
+        assert 0 <= start.omega.min() < 0.05 * start.omega.max()
+        assert f"{share:g} of the box" in start.note
+    assert np.allclose(drawn[0.5].to_vector(), 0.5 * drawn[1.0].to_vector())
+    open_box = hl.Box.nonnegative_weights(scalar(2.0, 3.0), channels=200)
+    for share, bounds, message in (
+        (1.5, box, "share: expected a number in"),
+        (1.0, open_box, "bounds: expected finite bounds"),
+        (1.0, hl.Box([0.0], [1.0]), "bounds: expected a Box of 400 entries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            random_start(shape, share, bounds=bounds, rng=np.random.default_rng(0))
 
 
 @both_fits

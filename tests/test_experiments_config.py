@@ -73,6 +73,12 @@ def test_an_experiment_refuses(change, message):
         (lambda: Optimiser(options={"tolerance": "x"}), "option tolerance: expected a finite"),
         (lambda: Optimiser(box=0.5), "box: expected a finite number >= 1, got 0.5"),
         (lambda: Start(constant=0.0), "start constant: expected a finite number > 0"),
+        (lambda: Optimiser(box="opne"), "box: expected a number, 'open' or None, got 'opne'"),
+        (lambda: Start(kind="rnadom"), "start kind: .* did you mean 'random'"),
+        (lambda: Start(count=0), "start count: expected an integer >= 1, got 0"),
+        (lambda: Start(kind="random"), "expected exponent 0 and constant <= 1 for random starts"),
+        (lambda: replace(PANEL, noise_sd=-1.0), "noise_sd: expected a finite number >= 0"),
+        (lambda: replace(FIGURE1, epochs=(0, -1)), "epochs: expected an integer >= 0, got -1"),
         (lambda: Start(exponent=-1.0), "start exponent: expected a finite number >= 0"),
         (lambda: get("figur1"), "experiment: 'figur1' is not known; did you mean 'figure1'"),
         (lambda: FIGURE1.select("value-k3"), "panel: .* did you mean 'value-K3'"),
@@ -95,6 +101,7 @@ ANOTHER_TRUTH = hl.HierarchicalMeasure(
         replace(FIGURE1, replicates=11),
         replace(FIGURE1, noise_sd=0.2),
         replace(FIGURE1, grid=41),
+        replace(FIGURE1, epochs=(0, 10)),
         replace(FIGURE1, sizes=FIGURE1.sizes[:-1]),
         replace(FIGURE1, panels=FIGURE1.panels[::-1]),
         replace(FIGURE1, panels=(replace(PANEL, truth=ANOTHER_TRUTH), *FIGURE1.panels[3:])),
@@ -109,6 +116,10 @@ ANOTHER_TRUTH = hl.HierarchicalMeasure(
                 {"bias": 0.5},
                 {"start": Start(2.0)},
                 {"start": Start(exponent=0.25)},
+                {"start": Start(1.0, 0.0, "random")},
+                {"start": Start(count=2)},
+                {"optimiser": Optimiser(box="open")},
+                {"noise_sd": 0.3},
                 {"optimiser": Optimiser("gradient_descent")},
                 {"optimiser": Optimiser(box=1.5)},
                 {"optimiser": Optimiser(options={"max_iterations": 5})},
@@ -132,7 +143,16 @@ def test_the_hash_of_figure1_is_pinned():
     assert FIGURE1.hash()[:16] == "c799b3edce61e39e"
 
 
-@pytest.mark.parametrize("config", [FIGURE1, FIGURE1.quick(), FIGURE1.select("mha-K4")])
+EXTENDED = [
+    replace(FIGURE1, panels=[replace(PANEL, **change)], epochs=(0, 3))
+    for change in (
+        {"start": Start(0.5, 0.0, "random", 3)},
+        {"optimiser": Optimiser(box="open"), "noise_sd": 0.3, "loss": "experts"},
+    )
+]
+
+
+@pytest.mark.parametrize("config", [FIGURE1, FIGURE1.quick(), FIGURE1.select("mha-K4"), *EXTENDED])
 def test_a_config_survives_its_own_dictionary(config):
     again = Experiment.from_dict(config.to_dict())
     assert again == config

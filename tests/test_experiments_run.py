@@ -103,6 +103,65 @@ def test_the_box_bounds_the_fit():
     assert isinstance(row["hit_bounds"], bool)
 
 
+def panel_row(**changes):
+    panel = replace(TINY.panel("value-K3"), **changes)
+    return replicate(replace(TINY, panels=[panel], epochs=(0, 1, 10_000)), "value-K3", 300, 0)
+
+
+def test_a_row_tells_experts_and_combinations():
+    row = panel_row(loss="experts")
+    parts = ("gates", "weights", "single", "shared_squared")
+    assert row["loss"] == row["loss_experts"]
+    assert row["loss"] == pytest.approx(sum(row[f"error_{part}"] for part in parts), rel=1e-12)
+    assert row["error_combinations"] > 0
+    assert row["starts"] == 1
+
+
+def test_the_best_of_several_starts_is_kept():
+    counted = {m: panel_row(start=Start(1.0, 0.0, "random", m)) for m in (1, 4)}
+    assert counted[4]["starts"] == 4
+    assert counted[4]["fit_loss"] <= counted[1]["fit_loss"]
+    assert counted[4]["iterations"] > counted[1]["iterations"]
+    assert 0 <= counted[4]["reached"] <= 4
+    assert (counted[4]["reached"] > 0) == (counted[4]["fit_loss"] <= counted[4]["truth_loss"])
+    # The first of the four starts is the one of the single run.
+    assert panel_row(start=Start(1.0, 0.0, "random", 1)) != panel_row()
+
+
+def test_without_a_box_a_fit_may_leave_it():
+    options = {"max_iterations": 60, "gain": 0.0}
+    boxed, free = (
+        panel_row(optimiser=Optimiser(box=box, options=options)) for box in (1.0, "open")
+    )
+    largest = np.abs(TINY.panel("value-K3").truth.a).max()
+    shape = TINY.panel("value-K3").truth.shape._replace(channels=3)
+    a = {name: np.abs(np.array(row["theta"])[shape.slices["a"]]).max()
+         for name, row in (("boxed", boxed), ("free", free))}  # fmt: skip
+    assert a["boxed"] <= largest < a["free"]
+    assert min(np.array(free["theta"])[shape.slices["omega"]]) >= 0
+
+
+def test_noise_of_a_panel_replaces_that_of_the_experiment():
+    quiet_row, loud = panel_row(noise_sd=0.0), panel_row(noise_sd=1.0)
+    assert quiet_row["truth_loss"] == 0.0
+    assert loud["truth_loss"] == pytest.approx(100 * panel_row()["truth_loss"], rel=1e-9)
+
+
+def test_losses_are_kept_at_the_epochs_asked_for():
+    config = replace(TINY, epochs=(0, 1, 10_000))
+    result = quiet(config)
+    assert result.history.shape == (8, 3)
+    assert np.all(result.history[:, 1] < result.history[:, 0])
+    assert np.all(np.isnan(result.history[:, 2]))
+    assert quiet(TINY).history.shape == (8, 0)
+    # The digest sees them.
+    other = result.history.copy()
+    other[0, 0] = np.nextafter(other[0, 0], 1.0)
+    assert not same(result, replace(result, history=other))
+    with pytest.raises(ValueError, match="history: expected 8 rows, got 7"):
+        replace(result, history=result.history[:-1])
+
+
 # ---- seeds ---------------------------------------------------------------------------------------
 
 

@@ -52,6 +52,12 @@ def test_a_stored_result_comes_back_to_the_last_bit(result, folder):
     assert {path.name for path in folder.iterdir()} == {npz.name, about.name}
 
 
+def test_histories_are_stored(folder):
+    result = run(replace(TINY, epochs=(0, 2)), jobs=1, progress=False)
+    save(result, folder)
+    assert np.array_equal(load(result.config, folder).history, result.history)
+
+
 def test_the_json_holds_what_a_reader_needs_to_repeat_it(result, folder):
     about = json.loads(save(result, folder)[1].read_text())
     assert about["hash"] == TINY.hash()

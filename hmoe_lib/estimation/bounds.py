@@ -85,13 +85,11 @@ class Box:
         return cls(lower, upper)
 
     @classmethod
-    def nonnegative_weights(cls, G: HierarchicalMeasure) -> Box:
+    def nonnegative_weights(cls, G: HierarchicalMeasure, channels: int | None = None) -> Box:
         """Return the box without bounds except omega >= 0: parameter space not compact."""
-        _check_measure(G)
-        lower = np.full(G.shape.size, -np.inf)
-        if not G.signed:
-            lower[G.shape.slices["omega"]] = 0.0
-        return cls(lower, np.full(G.shape.size, np.inf))
+        around = cls.around(G, channels=channels)
+        lower = np.where(around.lower < 0.0, -np.inf, 0.0)
+        return cls(lower, np.full(lower.size, np.inf))
 
     def clip(self, theta: Array) -> Array:
         """Return the nearest point of the box."""

@@ -92,21 +92,19 @@ def fit_gradient_descent(
         if moved is None:
             status = "stalled"
             break
-        at_moved = model.loss_and_gradient_at(moved, shape, samples)
-        if not np.isfinite(at_moved[0]):  # the gradient overflows, though the loss does not
-            status = "stalled"
-            break
-        theta, (loss, gradient) = moved, at_moved
+        theta, loss, gradient = moved
         history.append(loss)
     return make_result(start, bounds, theta, status, history, gradient)
 
 
 def _backtrack(model, theta, shape, samples: Samples, loss, gradient, step, bounds: Box):
-    """Return the first acceptable point along the projected gradient, or None."""
+    """Return the first acceptable point along the projected gradient with loss and gradient."""
     for _ in range(HALVINGS):
         trial = bounds.clip(theta - step * gradient)
         required = ARMIJO * np.sum((trial - theta) ** 2) / step
-        if model.loss_at(trial, shape, samples) <= loss - required:
-            return trial
+        # With the gradient at once: most first trials are accepted, and then need it.
+        there = model.loss_and_gradient_at(trial, shape, samples)
+        if there[0] <= loss - required:
+            return trial, *there
         step *= 0.5
     return None

@@ -9,9 +9,9 @@ import numpy as np
 
 from hmoe_lib.arguments import number
 from hmoe_lib.estimation.bounds import Box
-from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.measures import HierarchicalMeasure, Shape
 
-__all__ = ["Start", "near_truth_start"]
+__all__ = ["Start", "near_truth_start", "random_start"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,3 +96,52 @@ def near_truth_start(
     G = exact.from_vector(theta if bounds is None else bounds.clip(theta))
     note = f"started at the truth, perturbed by {distance:.3g}"
     return Start(G.omega, G.M, G.a, G.signed, note=note)
+
+
+def random_start(
+    shape: Shape, share: float = 1.0, *, bounds: Box, rng: np.random.Generator
+) -> Start:
+    """Return a start drawn uniformly from a box: it knows nothing of the truth but the box.
+
+    Parameters
+    ----------
+    shape : Shape
+        (H, N, K, d) of the measure.
+    share : float, default 1
+        In (0, 1]: how much of the box is used, counted from its middle for M and a and from 0
+        for omega.
+    bounds : Box
+        Finite bounds.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Raises
+    ------
+    ValueError
+        If the box is infinite or of another size, or the share is out of range.
+
+    Examples
+    --------
+    >>> shape = Shape(heads=1, experts=1, channels=2, dim=1)
+    >>> start = random_start(shape, bounds=Box([-2, -2, 0, 0], [2, 2, 3, 3]),
+    ...                      rng=np.random.default_rng(0))
+    >>> start.omega.shape, start.note
+    ((1, 2), 'started at random in 1 of the box')
+    """
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng: expected a numpy Generator, got {type(rng).__name__}")
+    share = number("share", share, above=0.0)
+    if share > 1.0:
+        raise ValueError(f"share: expected a number in (0, 1], got {share!r}")
+    if not (isinstance(bounds, Box) and bounds.lower.size == shape.size):
+        raise ValueError(f"bounds: expected a Box of {shape.size} entries, got {bounds!r}")
+    if not np.isfinite([bounds.lower, bounds.upper]).all():
+        raise ValueError("bounds: expected finite bounds to draw from, got infinite ones")
+    H, N, K, d = shape
+    centre = 0.5 * (bounds.lower + bounds.upper)
+    centre[shape.slices["omega"]] = bounds.lower[shape.slices["omega"]]
+    drawn = rng.uniform(bounds.lower, bounds.upper)
+    blank = HierarchicalMeasure(np.zeros((H, K)), np.zeros((H, N, d, d)), np.zeros((H, N, K, d)))
+    G = blank.from_vector(centre + share * (drawn - centre))
+    note = f"started at random in {share:.3g} of the box"
+    return Start(G.omega, G.M, G.a, note=note)

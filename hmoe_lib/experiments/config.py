@@ -9,91 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from hmoe_lib.activations import activation
 from hmoe_lib.experiments.checks import file_name, integer, items, number, one_of
+from hmoe_lib.experiments.fitting import OPTIMISERS, Optimiser, Start
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import Mha, OutputGated, ValueGated
 
 __all__ = ["LOSSES", "OPTIMISERS", "SETTINGS", "Experiment", "Optimiser", "Panel", "Start"]
 
 SETTINGS = {"mha": Mha, "value": ValueGated, "output": OutputGated}
-LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$"}
-# The options an experiment may set; those of the functions fit_* that change what is fitted.
-OPTIMISERS = {
-    "least_squares": ("max_iterations", "tolerance", "gain", "newton", "coarse"),
-    "gradient_descent": ("step", "max_epochs", "tolerance"),
-}
-
-
-@dataclass(frozen=True)
-class Start:
-    r"""How far from the truth a fit begins: a distance :math:`c\, n^{-e}`.
-
-    Parameters
-    ----------
-    constant : float, default 1
-        c > 0.
-    exponent : float, default 0.083
-        e >= 0; the paper's perturbation is of order n^{-0.083}.
-
-    Examples
-    --------
-    >>> round(Start().distance(10_000), 3)
-    0.466
-    """
-
-    constant: float = 1.0
-    exponent: float = 0.083
-
-    def __post_init__(self) -> None:
-        number("start constant", self.constant, above=0.0)
-        number("start exponent", self.exponent, least=0.0)
-
-    def distance(self, n: int) -> float:
-        """Return c n^{-e}."""
-        return self.constant * n**-self.exponent
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """Which estimator runs, in which box, with which options.
-
-    Parameters
-    ----------
-    name : {"least_squares", "gradient_descent"}
-        The functions fit_least_squares and fit_gradient_descent.
-    box : float or None, default 1.3
-        The box is this multiple of the largest true entry of each block; None for the
-        estimator's own default.
-    options : tuple of (str, number or bool) pairs
-        Passed to the estimator; a dict is accepted and stored in sorted order.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name or option; the closest known one is suggested.
-
-    Examples
-    --------
-    >>> Optimiser("gradient_descent", options={"step": 0.05}).options
-    (('step', 0.05),)
-    """
-
-    name: str = "least_squares"
-    box: float | None = 1.3
-    options: tuple[tuple[str, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        one_of("optimiser", self.name, OPTIMISERS)
-        try:
-            options = dict(self.options)
-        except (TypeError, ValueError):
-            raise ValueError(f"options: expected pairs or a dict, got {self.options!r}") from None
-        for option, value in options.items():
-            one_of(f"option of {self.name}", option, OPTIMISERS[self.name])
-            if not isinstance(value, bool):
-                number(f"option {option}", value)
-        object.__setattr__(self, "options", tuple(sorted(options.items())))
-        if self.box is not None:
-            number("box", self.box, least=1.0)
+LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$", "experts": "$E_2$"}
 
 
 @dataclass(frozen=True)
@@ -110,8 +33,8 @@ class Panel:
         G*, with K* channels.
     channels : int
         K >= K*, the fitted number of channels.
-    loss : {"r1", "voronoi"}
-        L_{1,1} or L_2.
+    loss : {"r1", "voronoi", "experts"}
+        L_{1,1}, L_2 or E_2.
     activation : str or None
         Name of phi; None for "mha", which has none.
     bias : float
@@ -120,6 +43,8 @@ class Panel:
         The distance of the first guess from the truth.
     optimiser : Optimiser
         The estimator.
+    noise_sd : float or None, default None
+        Standard deviation of this panel's noise; None for the experiment's.
 
     Raises
     ------
@@ -136,6 +61,7 @@ class Panel:
     bias: float = 1.0
     start: Start = field(default_factory=Start)
     optimiser: Optimiser = field(default_factory=Optimiser)
+    noise_sd: float | None = None
 
     def __post_init__(self) -> None:
         file_name("panel name", self.name, longest=40)
@@ -148,6 +74,8 @@ class Panel:
                 article = "an" if kind is Optimiser else "a"
                 raise ValueError(f"{field_name}: expected {article} {kind.__name__}, got {value!r}")
         number("bias", self.bias)
+        if self.noise_sd is not None:
+            number("noise_sd", self.noise_sd, least=0.0)
         integer("channels", self.channels, least=self.truth.channels)
         if self.setting == "mha":
             if self.activation is not None or self.bias:
@@ -167,8 +95,13 @@ class Panel:
         """Return the panel as plain values for JSON."""
         return {
             **{key: getattr(self, key) for key in _PLAIN_PANEL_FIELDS},
+            **_unless(noise_sd=(self.noise_sd, None)),
             "truth": json.loads(self.truth.to_json()),
-            "start": {"constant": self.start.constant, "exponent": self.start.exponent},
+            "start": {
+                "constant": self.start.constant,
+                "exponent": self.start.exponent,
+                **_unless(kind=(self.start.kind, "near"), count=(self.start.count, 1)),
+            },
             "optimiser": {
                 "name": self.optimiser.name,
                 "box": self.optimiser.box,
@@ -181,6 +114,7 @@ class Panel:
         """Make a panel from the values of to_dict."""
         return cls(
             **{key: values[key] for key in _PLAIN_PANEL_FIELDS},
+            noise_sd=values.get("noise_sd"),
             truth=HierarchicalMeasure.from_json(json.dumps(values["truth"])),
             start=Start(**values["start"]),
             optimiser=Optimiser(**values["optimiser"]),
@@ -188,6 +122,11 @@ class Panel:
 
 
 _PLAIN_PANEL_FIELDS = ("name", "setting", "channels", "loss", "activation", "bias")
+
+
+def _unless(**fields) -> dict:
+    """Return the fields that are not at their default: a field added later leaves old hashes."""
+    return {name: value for name, (value, default) in fields.items() if value != default}
 
 
 @dataclass(frozen=True)
@@ -208,6 +147,8 @@ class Experiment:
         Standard deviation of the Gaussian noise.
     grid : int, default 40
         Points an axis of the midpoint grid on which functions are compared.
+    epochs : tuple of int, default ()
+        Steps, from 0, at which the loss of each fit is kept in the result.
     variant : str, default "full"
         What :meth:`quick` and :meth:`select` made of it; it does not enter the random numbers.
     title, core_seconds : str, float
@@ -234,6 +175,7 @@ class Experiment:
     replicates: int
     noise_sd: float = 0.1
     grid: int = 40
+    epochs: tuple[int, ...] = ()
     variant: str = "full"
     title: str = ""
     core_seconds: float = 0.0
@@ -252,6 +194,9 @@ class Experiment:
             integer("sizes", n, least=1)
         if not self.sizes or any(a >= b for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
             raise ValueError(f"sizes: expected increasing sample sizes, got {self.sizes}")
+        object.__setattr__(self, "epochs", items("epochs", self.epochs))
+        for epoch in self.epochs:
+            integer("epochs", epoch, least=0)
         integer("replicates", self.replicates, least=1)
         integer("grid", self.grid, least=2)
         number("noise_sd", self.noise_sd, least=0.0)
@@ -304,6 +249,7 @@ class Experiment:
         plain = {key: getattr(self, key) for key in (*_HASHED_FIELDS, *_TEXT_FIELDS)}
         return {
             **plain,
+            **_unless(epochs=(list(self.epochs), [])),
             "sizes": list(self.sizes),
             "panels": [panel.to_dict() for panel in self.panels],
         }

@@ -26,13 +26,23 @@ ROW = np.dtype(
         ("loss", "f8"),  # the panel's own loss, L_{1,1} or L_2
         ("loss_r1", "f8"),  # L_{1,1}
         ("loss_voronoi", "f8"),  # L_2
+        ("loss_experts", "f8"),  # E_2, cells of experts; the next five are its parts
+        ("error_gates", "f8"),  # M
+        ("error_weights", "f8"),  # omega, summed over cells
+        ("error_single", "f8"),  # a, experts fitted once
+        ("error_shared", "f8"),  # a, experts fitted several times, power 1
+        ("error_shared_squared", "f8"),  # ... and power 2
+        ("cells_shared", "i8"),
+        ("error_combinations", "f8"),  # M, d and C: all that plain attention shows
         ("function_error", "f8"),  # root mean square over the grid
         ("start_loss", "f8"),  # the panel's loss at the start
         ("fit_loss", "f8"),  # mean squared residual
         ("truth_loss", "f8"),  # mean squared residual of the truth, on the same data
         ("status", "U24"),
-        ("iterations", "i8"),
+        ("iterations", "i8"),  # of all starts together
         ("hit_bounds", "?"),
+        ("starts", "i8"),  # fits from different starts, of which the row is the best
+        ("reached", "i8"),  # ... that fit the data at least as well as the truth
     ]
 )
 
@@ -46,9 +56,7 @@ class ExperimentResult:
     config : Experiment
         What was run.
     rows : ndarray, shape (R,), structured
-        A row a replicate, by panel, n, replicate: fields panel, n, replicate, loss, loss_r1,
-        loss_voronoi, function_error, start_loss, fit_loss, truth_loss, status, iterations,
-        hit_bounds.
+        A row a replicate, by panel, n, replicate, with the fields of ROW.
     theta : ndarray, shape (R, P)
         Fitted parameter vectors, padded with NaN to the longest.
     seconds : ndarray, shape (R,)
@@ -57,6 +65,8 @@ class ExperimentResult:
         Of Python, numpy, scipy and this library.
     date : str
         When the run ended, UTC, ISO format.
+    history : ndarray, shape (R, E), optional
+        Mean squared residual at the E epochs of the config; NaN after a fit's last step.
 
     Raises
     ------
@@ -70,6 +80,7 @@ class ExperimentResult:
     seconds: Array
     versions: Mapping[str, str]
     date: str
+    history: Array | None = None
 
     def __post_init__(self) -> None:
         expected = list(keys(self.config))
@@ -79,7 +90,9 @@ class ExperimentResult:
                 f"rows: expected the {len(expected)} replicates of {self.config.stem} in order, "
                 f"got {len(got)}"
             )
-        for name in ("theta", "seconds"):
+        if self.history is None:
+            object.__setattr__(self, "history", np.full((len(got), 0), np.nan))
+        for name in ("theta", "seconds", "history"):
             if len(getattr(self, name)) != len(got):
                 raise ValueError(
                     f"{name}: expected {len(got)} rows, got {len(getattr(self, name))}"
@@ -98,7 +111,9 @@ class ExperimentResult:
             rows[index] = tuple(record[name] for name in ROW.names)
             theta[index, : len(record["theta"])] = record["theta"]
         seconds = np.array([r["seconds"] for r in ordered], dtype=float)
-        return cls(config, rows, theta, seconds, dict(versions), date)
+        history = np.array([r["history"] for r in ordered], dtype=float)
+        history = history.reshape(len(ordered), len(config.epochs))
+        return cls(config, rows, theta, seconds, dict(versions), date, history)
 
     def panel(self, name: str) -> Array:
         """Return the rows of one panel."""
@@ -127,6 +142,7 @@ class ExperimentResult:
             self.seconds[at],
             self.versions,
             self.date,
+            self.history[at],
         )
 
     def measure(self, panel: str, n: int, replicate: int) -> HierarchicalMeasure:
@@ -186,6 +202,7 @@ class ExperimentResult:
         for name in ROW.names:
             mark.update(np.ascontiguousarray(self.rows[name]).tobytes())
         mark.update(np.ascontiguousarray(self.theta).tobytes())
+        mark.update(np.ascontiguousarray(self.history).tobytes())
         return mark.hexdigest()
 
     def __repr__(self) -> str:

@@ -23,13 +23,15 @@ from hmoe_lib.estimation import (
     fit_gradient_descent,
     fit_least_squares,
     near_truth_start,
+    random_start,
 )
 from hmoe_lib.experiments import store as files
 from hmoe_lib.experiments.catalogue import get
 from hmoe_lib.experiments.checks import integer
-from hmoe_lib.experiments.config import Experiment, Panel
+from hmoe_lib.experiments.config import Experiment, Optimiser, Panel
 from hmoe_lib.experiments.result import ExperimentResult, keys
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.recovery import combinations_error, expert_errors
 from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
 
 Array = np.ndarray
@@ -179,35 +181,66 @@ def grid(points: int, dim: int) -> Array:
 def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
     data, start_rng = map(np.random.default_rng, _seed(config.name, n, number).spawn(2))
     model, truth = panel.model(), panel.truth
-    X, y = model.sample(truth, n, noise_sd=config.noise_sd, rng=data)
-    box, distance = _box(panel), panel.start.distance(n)
-    start = near_truth_start(truth, panel.channels, distance, rng=start_rng, bounds=box)
-    fit = _ESTIMATORS[panel.optimiser.name](
-        model, X, y, start, bounds=box, **dict(panel.optimiser.options)
-    )
+    noise_sd = config.noise_sd if panel.noise_sd is None else panel.noise_sd
+    X, y = model.sample(truth, n, noise_sd=noise_sd, rng=data)
+    box, estimator = _box(panel), _ESTIMATORS[panel.optimiser.name]
+    fits = []
+    for _ in range(panel.start.count):
+        start = _start(panel, n, box, start_rng)
+        options = dict(panel.optimiser.options)
+        fits.append((start, estimator(model, X, y, start, bounds=box, **options)))
+    start, fit = min(fits, key=lambda pair: pair[1].loss)
+    truth_loss = float(np.mean((y - model.predict(truth, X)) ** 2))
     points = grid(config.grid, truth.dim)
     losses = _losses(model, fit.measure, truth, points)
     error = model.predict(fit.measure, points) - model.predict(truth, points)
+    experts = expert_errors(fit.measure, truth)
     return {
         "panel": panel.name,
         "n": n,
         "replicate": number,
         "loss": losses[panel.loss],
         **{f"loss_{name}": value for name, value in losses.items()},
+        **{f"error_{name}": getattr(experts, name) for name in _EXPERT_ERRORS},
+        "cells_shared": experts.cells_shared,
+        "error_combinations": combinations_error(fit.measure, truth),
         "function_error": float(np.sqrt(np.mean(error**2))),
         "start_loss": _losses(model, start, truth, points)[panel.loss],
         "fit_loss": float(fit.loss),
-        "truth_loss": float(np.mean((y - model.predict(truth, X)) ** 2)),
+        "truth_loss": truth_loss,
         "status": str(fit.status),
-        "iterations": int(fit.iterations),
+        "iterations": sum(int(other.iterations) for _, other in fits),
         "hit_bounds": bool(fit.at_bound.any()),
+        "starts": len(fits),
+        "reached": sum(bool(other.loss <= truth_loss) for _, other in fits),
         "theta": fit.measure.to_vector().tolist(),
+        "history": [
+            float(fit.history[epoch]) if epoch < len(fit.history) else np.nan
+            for epoch in config.epochs
+        ],
     }
+
+
+_EXPERT_ERRORS = ("gates", "weights", "single", "shared", "shared_squared")
+
+
+def _start(panel: Panel, n: int, box: Box | None, rng: np.random.Generator):
+    """Draw one start of the panel's kind."""
+    truth, start = panel.truth, panel.start
+    if start.kind == "near":
+        return near_truth_start(truth, panel.channels, start.distance(n), rng=rng, bounds=box)
+    # Without a finite box of the fit's own, starts are drawn from the one fits usually have.
+    finite = box is not None and np.isfinite(box.upper).all()
+    drawn = box if finite else Box.around(truth, Optimiser().box, channels=panel.channels)
+    shape = truth.shape._replace(channels=panel.channels)
+    return random_start(shape, start.constant, bounds=drawn, rng=rng)
 
 
 def _box(panel: Panel) -> Box | None:
     if panel.optimiser.box is None:
         return None
+    if panel.optimiser.box == "open":
+        return Box.nonnegative_weights(panel.truth, channels=panel.channels)
     return Box.around(panel.truth, panel.optimiser.box, channels=panel.channels)
 
 
@@ -215,6 +248,7 @@ def _losses(model, G: HierarchicalMeasure, truth: HierarchicalMeasure, X: Array)
     return {
         "r1": float(voronoi_loss_r(model, G, truth, X, r=1)),
         "voronoi": float(voronoi_loss(model, G, truth, X)),
+        "experts": float(expert_errors(G, truth).loss),
     }
 
 

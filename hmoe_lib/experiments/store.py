@@ -72,7 +72,7 @@ def save(result: ExperimentResult, folder: str | Path) -> tuple[Path, Path]:
         The two files. The npz is the same, byte by byte, whenever the result is.
     """
     numbers = io.BytesIO()
-    np.savez_compressed(numbers, rows=result.rows, theta=result.theta)
+    np.savez_compressed(numbers, rows=result.rows, theta=result.theta, history=result.history)
     about = {
         "format": FORMAT,
         "config": result.config.to_dict(),
@@ -159,8 +159,11 @@ def _read(json_path: Path, npz_path: Path) -> ExperimentResult:
             raise damaged("its config does not have its hash")
         with np.load(io.BytesIO(numbers), allow_pickle=False) as arrays:
             rows, theta = arrays["rows"].astype(ROW), arrays["theta"]
+            history = arrays["history"]
         seconds = np.array(about["seconds"], dtype=float)
-        result = ExperimentResult(config, rows, theta, seconds, about["versions"], about["date"])
+        result = ExperimentResult(
+            config, rows, theta, seconds, about["versions"], about["date"], history
+        )
     except DamagedResultError:
         raise
     except (KeyError, TypeError, ValueError, OSError, RecursionError) as error:
