@@ -115,6 +115,11 @@ def random_start(
     rng : numpy.random.Generator
         Source of randomness.
 
+    Returns
+    -------
+    Start
+        Its note says how it was drawn.
+
     Raises
     ------
     ValueError
