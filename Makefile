@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check serve clean browser bench mathjax
+.PHONY: help env book test check serve clean browser bench vendor interactive
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,8 +65,12 @@ bench:  ## Compare speeds with JAX, PyTorch and scipy (in .venv-bench, 1.5 GB)
 	@.venv-bench/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	.venv-bench/bin/python tests/benchmarks $(BENCH)
 
-mathjax: env  ## Fetch the vendored MathJax anew (needs npm)
-	$(PY) book/_ext/vendor_mathjax.py
+vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
+	$(PY) book/_ext/vendor.py
+
+interactive: export MPLBACKEND := agg
+interactive: env  ## Have the library write anew what the moving figures start from
+	$(PY) book/_ext/export_interactive.py
 
 clean:  ## Remove what was built, and keep .venv
 	rm -rf _build .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

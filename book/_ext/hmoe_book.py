@@ -12,7 +12,13 @@ from sphinx.util.logging import get_node_location
 # What a notebook's output depends on besides its own code.
 INPUTS = ("hmoe_lib/**/*.py", "hmoe_lib/**/*.mplstyle", "requirements.txt", "book/results/**/*")
 # What the look of every page depends on besides its own text.
-LOOKS = ("book/_ext/*.py", "book/_static/**/*", "book/_templates/**/*")
+LOOKS = (
+    "book/_ext/*.py",
+    "book/_static/**/*",
+    "book/_templates/**/*",
+    "book/appendices/glossary.md",
+    "book/redirects.yml",
+)
 KEPT_CACHES = 3
 # Attributes with which screen readers misread a page: roles without their parents or children, and
 # a label that hides the words "Show code cell source".

@@ -87,6 +87,25 @@ def contract(nb) -> list[str]:
     return []
 
 
+def before_box(nb) -> list[str]:
+    """The first text of a page says what it needs, how long it takes, and what one can do then."""
+    first = nb.cells[0].source if nb.cells else ""
+    boxes = [match for match in FENCE.finditer(first) if is_before(first, match)]
+    if len(boxes) != 1:
+        return [f"the first cell has {len(boxes)} boxes `:class: before`, not one"]
+    after = first[boxes[0].end() :]
+    parts = re.findall(r"\*\*(You need|Time|Afterwards you can)\*\*", after)
+    if parts != ["You need", "Time", "Afterwards you can"]:
+        return ["the box needs **You need**, **Time** and **Afterwards you can**, in this order"]
+    if not re.search(r"\*\*Time\*\* \d+ minutes", after):
+        return ["the box says **Time** and then no number of minutes"]
+    return []
+
+
+def is_before(text: str, match) -> bool:
+    return match[2] == "admonition" and text[match.end() :].startswith("\n:class: before\n")
+
+
 def unsolved_exercises(text: str) -> list[str]:
     """Every exercise has a label, and a solution names it."""
     problems, labels, solved = [], set(), set()
@@ -129,4 +148,11 @@ def toc_gaps(root: Path) -> list[str]:
     return problems
 
 
-NOTEBOOK_RULES = (stored_outputs, notebook_format, figures, cell_lengths, contract)
+NOTEBOOK_RULES = (
+    stored_outputs,
+    notebook_format,
+    figures,
+    cell_lengths,
+    contract,
+    before_box,
+)

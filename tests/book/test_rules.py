@@ -7,6 +7,10 @@ import toc
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 ALT = "Two straight lines that fall from left to right, one of them twice as fast."
+BOX = """```{admonition} Before you start
+:class: before
+**You need** nothing. **Time** 20 minutes. **Afterwards you can** read.
+```"""
 FIGURE = {"image": {"alt": ALT}, "figure": {"caption": "Two lines", "name": "fig-lines"}}
 
 
@@ -14,7 +18,7 @@ FIGURE = {"image": {"alt": ALT}, "figure": {"caption": "Two lines", "name": "fig
 def good():
     nb = new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     nb.cells = [
-        new_markdown_cell("# A page"),
+        new_markdown_cell(f"# A page\n\n{BOX}"),
         new_code_cell("import numpy as np\nhl.plots.use()"),
         new_code_cell("ax.plot(x)\nfig, ax = plt.subplots()", metadata={"mystnb": FIGURE}),
         new_code_cell("# Contract: the numbers of this page\nassert np.pi > 3"),
@@ -89,6 +93,22 @@ def contract_not_last(nb):
     nb.cells.append(new_code_cell("x = 1"))
 
 
+def no_box(nb):
+    nb.cells[0].source = "# A page"
+
+
+def two_boxes(nb):
+    nb.cells[0].source += "\n" + BOX
+
+
+def box_without_needs(nb):
+    nb.cells[0].source = nb.cells[0].source.replace("**You need** nothing.", "")
+
+
+def box_without_minutes(nb):
+    nb.cells[0].source = nb.cells[0].source.replace("20 minutes", "a while")
+
+
 def contract_without_assert(nb):
     nb.cells[3].source = "# Contract: nothing to assert\nprint(1)"
 
@@ -112,6 +132,10 @@ def contract_without_assert(nb):
         (rules.contract, no_contract),
         (rules.contract, contract_not_last),
         (rules.contract, contract_without_assert),
+        (rules.before_box, no_box),
+        (rules.before_box, two_boxes),
+        (rules.before_box, box_without_needs),
+        (rules.before_box, box_without_minutes),
     ],
 )
 def test_a_damaged_notebook_is_refused(good, rule, damage):

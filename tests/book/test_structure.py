@@ -62,8 +62,9 @@ def public(path):
     return package or (path.suffix == ".py" and not path.stem.startswith("_"))
 
 
-def test_mathjax_is_the_recorded_one():
-    folder = toc.ROOT / "book/_static/mathjax"
+@pytest.mark.parametrize("name", ["mathjax", "fonts"])
+def test_what_is_vendored_is_the_recorded(name):
+    folder = toc.ROOT / "book/_static" / name
     rows = (folder / "SHA256SUMS").read_text(encoding="utf8").splitlines()
     recorded = {path: digest for digest, path in (row.split("  ") for row in rows)}
     found = {
