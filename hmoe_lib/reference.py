@@ -15,8 +15,13 @@ __all__ = [
     "channel_function",
     "expert_loss",
     "gate",
+    "key_gated",
+    "key_score",
+    "layer_gated",
     "mha",
     "output_gated",
+    "query_gated",
+    "query_score",
     "value_gated",
     "voronoi_cells",
     "voronoi_loss",
@@ -41,17 +46,29 @@ def quadratic_form(M, x) -> float:
     return total
 
 
-def gate(G: HierarchicalMeasure, h: int, x) -> list[float]:
-    """Softmax over the scores x^T M_{h,i} x of one head."""
-    scores = [quadratic_form(G.M[h, i], x) for i in range(G.experts)]
+def key_score(M, x, phi) -> float:
+    """x^T phi(M x): G3, the key M x passes through the gate."""
+    return dot(x, [float(phi(dot(row, x))) for row in M])
+
+
+def query_score(M, x, phi) -> float:
+    """phi(x)^T M x: G4, the query x passes through the gate."""
+    return dot([float(phi(x_p)) for x_p in x], [dot(row, x) for row in M])
+
+
+def gate(G: HierarchicalMeasure, h: int, x, score=quadratic_form) -> list[float]:
+    """Softmax over the scores of one head, without a gate x^T M_{h,i} x."""
+    scores = [score(G.M[h, i], x) for i in range(G.experts)]
     highest = max(scores)
     exponentials = [math.exp(score - highest) for score in scores]
     return [e / sum(exponentials) for e in exponentials]
 
 
-def channel_function(G: HierarchicalMeasure, h: int, k: int, x, phi=None) -> float:
+def channel_function(
+    G: HierarchicalMeasure, h: int, k: int, x, phi=None, score=quadratic_form
+) -> float:
     """f^{h,k}(x), with phi around each expert when one is given (Setting I)."""
-    s = gate(G, h, x)
+    s = gate(G, h, x, score)
     total = 0.0
     for i in range(G.experts):
         expert = dot(G.a[h, i, k], x)
@@ -72,6 +89,25 @@ def value_gated(G: HierarchicalMeasure, x, phi) -> float:
 def output_gated(G: HierarchicalMeasure, x, phi) -> float:
     """Setting II, model (12)."""
     return _weighted(G, lambda h, k: float(phi(channel_function(G, h, k, x))))
+
+
+def key_gated(G: HierarchicalMeasure, x, phi) -> float:
+    """Linear experts, gate at G3."""
+    return _weighted(
+        G, lambda h, k: channel_function(G, h, k, x, None, lambda M, x: key_score(M, x, phi))
+    )
+
+
+def query_gated(G: HierarchicalMeasure, x, phi) -> float:
+    """Linear experts, gate at G4."""
+    return _weighted(
+        G, lambda h, k: channel_function(G, h, k, x, None, lambda M, x: query_score(M, x, phi))
+    )
+
+
+def layer_gated(G: HierarchicalMeasure, x, phi) -> float:
+    """Linear experts, gate at G5: after the sum over heads and channels."""
+    return float(phi(mha(G, x)))
 
 
 def _weighted(G: HierarchicalMeasure, channel) -> float:

@@ -10,11 +10,27 @@ import numpy as np
 from hypothesis import strategies as st
 
 import hmoe_lib as hl
-from hmoe_lib import reference
+from hmoe_lib import models, reference
 from hmoe_lib.blocks import BLOCK_SIZE
 
 PHI = hl.activation("sigmoid", bias=1.0)
-MODELS = {"mha": hl.Mha(), "value": hl.ValueGated(PHI), "output": hl.OutputGated("tanh", bias=0.5)}
+MODELS = {
+    "mha": hl.Mha(),
+    "value": hl.ValueGated(PHI),
+    "output": hl.OutputGated("tanh", bias=0.5),
+}
+LINEAR_EXPERTS = {
+    "key": models.KeyGated("tanh", bias=0.5),
+    "query": models.QueryGated(PHI),
+    "layer": models.LayerGated("tanh", bias=0.5),
+}
+LOOPS = {
+    "ValueGated": reference.value_gated,
+    "OutputGated": reference.output_gated,
+    "KeyGated": reference.key_gated,
+    "QueryGated": reference.query_gated,
+    "LayerGated": reference.layer_gated,
+}
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -44,15 +60,22 @@ def relabelling(rng, G):
 
 def loops(model, G, x):
     """The regression function by plain loops."""
-    if isinstance(model, hl.Mha):
-        return reference.mha(G, x)
-    road = reference.value_gated if isinstance(model, hl.ValueGated) else reference.output_gated
-    return road(G, x, model.phi)
+    name = type(model).__name__
+    return LOOPS[name](G, x, model.phi) if name in LOOPS else reference.mha(G, x)
 
 
 def inner(model):
     """The activation inside a channel function: Setting I has one there, the others none."""
     return model.phi if isinstance(model, hl.ValueGated) else None
+
+
+def score(model):
+    """The score of an expert as plain loops."""
+    if isinstance(model, models.KeyGated):
+        return lambda M, x: reference.key_score(M, x, model.phi)
+    if isinstance(model, models.QueryGated):
+        return lambda M, x: reference.query_score(M, x, model.phi)
+    return reference.quadratic_form
 
 
 def demand(condition, sentence):

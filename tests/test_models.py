@@ -1,11 +1,12 @@
-"""The three models: values, derivatives, blocks, samples, and what they refuse."""
+"""The models: values, derivatives, blocks, samples, and what they refuse."""
 
 import inspect
 
+import checks
 import numpy as np
 import pytest
 from checks import (
-    MODELS,
+    LINEAR_EXPERTS,
     PHI,
     SEEDS,
     check_close,
@@ -16,6 +17,7 @@ from checks import (
     inner,
     loops,
     random_measure,
+    score,
     sizes,
 )
 from hypothesis import given, settings
@@ -23,7 +25,10 @@ from hypothesis import given, settings
 import hmoe_lib as hl
 from hmoe_lib import reference
 from hmoe_lib.blocks import BLOCK_SIZE, Samples
+from hmoe_lib.models import KeyGated, LayerGated, QueryGated
 
+MODELS = checks.MODELS | LINEAR_EXPERTS
+GATED = (hl.ValueGated, hl.OutputGated, KeyGated, QueryGated, LayerGated)
 each_model = pytest.mark.parametrize("name", MODELS)
 FIXED = {"H": 2, "N": 4, "K": 3, "d": 3, "seed": 11}
 SMALL = {"H": 2, "N": 3, "K": 3, "d": 2, "seed": 11}
@@ -54,8 +59,8 @@ def test_channel_functions_equal_plain_loops(name, size, seed):
     G, X, _ = problem(**size, seed=seed, n=3)
     model = MODELS[name]
     expected = [
-        [[reference.channel_function(G, h, k, x, inner(model)) for k in range(G.channels)]
-         for h in range(G.heads)] for x in X
+        [[reference.channel_function(G, h, k, x, inner(model), score(model))
+          for k in range(G.channels)] for h in range(G.heads)] for x in X
     ]  # fmt: skip
     check_close(model.components(G, X), expected, 1e-12, "channels")
 
@@ -68,7 +73,10 @@ def test_predictions_are_the_weighted_channels(name, size, seed):
     channels = MODELS[name].components(G, X)
     if name == "output":
         channels = MODELS[name].phi(channels)
-    check_close(MODELS[name].predict(G, X), np.tensordot(channels, G.omega, 2), 1e-12)
+    total = np.tensordot(channels, G.omega, 2)
+    if name == "layer":
+        total = MODELS[name].phi(total)
+    check_close(MODELS[name].predict(G, X), total, 1e-12)
 
 
 def test_a_gate_at_the_wrong_place_is_found():
@@ -81,7 +89,11 @@ def test_a_gate_at_the_wrong_place_is_found():
         (inside, hl.Mha().predict),
         (hl.Mha(), outside.predict),
         (inside, hl.ValueGated("sigmoid").predict),
-        (outside, lambda G, X: PHI(hl.Mha().predict(G, X))),  # G5: after the sum over channels
+        (outside, LayerGated(PHI).predict),  # G5: after the sum over channels
+        (LayerGated(PHI), hl.Mha().predict),
+        (KeyGated(PHI), QueryGated(PHI).predict),
+        (QueryGated(PHI), KeyGated(PHI).predict),
+        (KeyGated(PHI), KeyGated("sigmoid").predict),
         (outside, lambda G, X: np.tensordot(outside.components(G, X), G.omega, 2)),
     ]
     for model, predict in wrong:
@@ -97,8 +109,39 @@ def test_one_expert_gates_coincide():
 
 def test_identity_gates_are_plain_attention():
     G, X, _ = problem(**FIXED)
-    for Model in (hl.ValueGated, hl.OutputGated):
+    for Model in GATED:
         check_close(Model("identity").predict(G, X), hl.Mha().predict(G, X), 1e-13)
+
+
+def test_only_the_key_gate_pins_an_expert_that_it_cannot_exchange():
+    """x^T phi(M x) is not linear in M: exchanging a head's experts is no symmetry at G3."""
+    G, X, _ = problem(**SMALL)
+    for name, model in MODELS.items():
+        exchanged = model.predict(G.permuted(experts=[2, 0, 1]), X)
+        gap = np.abs(exchanged - model.predict(G, X)).max()
+        assert gap > 1e-3 if name == "key" else gap < 1e-12, name
+
+
+@pytest.mark.parametrize("name", ["mha", *LINEAR_EXPERTS])
+def test_linear_experts_trade_without_a_trace(name):
+    """Euler's relation and the split a +- v, with any gate that leaves the experts linear."""
+    G, X, _ = problem(**SMALL)
+    J = MODELS[name].jacobian(G, X)
+    _, a, omega = (J[:, G.shape.slices[block]] for block in ("M", "a", "omega"))
+    along = np.einsum("bhikp,hikp->bhk", a.reshape(-1, *G.a.shape), G.a)
+    check_close(along, omega.reshape(-1, *G.omega.shape) * G.omega, 1e-12)
+    halves = np.repeat(G.omega, 2, axis=1) / 2
+    v = np.array([0.3, -0.7])
+    split = np.stack([G.a + v, G.a - v], axis=3).reshape(*G.a.shape[:2], -1, 2)
+    split = hl.HierarchicalMeasure(halves, G.M, split)
+    check_close(MODELS[name].predict(split, X), MODELS[name].predict(G, X), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["value", "output"])
+def test_curved_experts_show_the_trade(name):
+    """Negative control of the trades."""
+    with pytest.raises(AssertionError, match="values: differ"):
+        test_linear_experts_trade_without_a_trace(name)
 
 
 @each_model
@@ -165,7 +208,7 @@ def test_normal_equations_are_sums_of_the_jacobian(name, size, seed):
     model = MODELS[name]
     J, r = model.jacobian(G, X), model.predict(G, X) - y
     here = model.normal_equations(G, X, y)
-    assert here.curvature is None or name == "mha"
+    assert here.curvature is None or isinstance(model, hl.Mha)
     loss, gradient = model.loss_and_gradient(G, X, y)
     check_close(here.loss, np.mean(r**2), 1e-12, "loss")
     check_close(loss, np.mean(r**2), 1e-12, "loss")

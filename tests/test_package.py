@@ -191,7 +191,7 @@ def test_docstrings_that_explain_nothing_are_found():
 
 def test_models_share_one_interface():
     methods = ("predict", "components", "jacobian", "sample", "loss_and_gradient")
-    for Model in (hl.Mha, hl.ValueGated, hl.OutputGated):
+    for Model in (hl.Mha, hl.ValueGated, hl.OutputGated, models.KeyGated, models.LayerGated):
         assert issubclass(Model, models.HierarchicalModel)
         for name in methods:
             assert getattr(Model, name) is getattr(models.HierarchicalModel, name)

@@ -1,6 +1,7 @@
 """Experiments: frozen configs, a resumable runner, a store, and rates with intervals."""
 
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
+from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
 from hmoe_lib.experiments.rates import Slope, SlopeTable, slope
 from hmoe_lib.experiments.result import ExperimentResult
@@ -13,11 +14,13 @@ from hmoe_lib.experiments.store import (
     save,
     save_measure,
 )
+from hmoe_lib.experiments.truths import declared_truth
 
 __all__ = [
     "EXPERIMENTS",
     "TRUTH_OUTPUT",
     "TRUTH_VALUE",
+    "Conditioning",
     "DamagedResultError",
     "Experiment",
     "ExperimentResult",
@@ -27,6 +30,8 @@ __all__ = [
     "SlopeTable",
     "StaleResultError",
     "Start",
+    "conditioning",
+    "declared_truth",
     "generator",
     "get",
     "grid",
@@ -37,5 +42,6 @@ __all__ = [
     "run",
     "save",
     "save_measure",
+    "search_truth",
     "slope",
 ]

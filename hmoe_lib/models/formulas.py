@@ -11,12 +11,16 @@ from hmoe_lib.measures import Shape
 
 Array = np.ndarray
 
-__all__ = ["Curvature", "contract", "empty_jacobian", "gate_weights", "gates"]
+__all__ = ["Curvature", "contract", "empty_jacobian", "gate_weights", "gates", "softmax"]
 
 
 def gates(M: Array, q: Array) -> Array:
-    """Softmax over the scores of the free experts and the pinned one's zero, (H, N, B)."""
-    free = M @ q
+    """Softmax over the scores M @ q of the free experts and the pinned one's zero, (H, N, B)."""
+    return softmax(M @ q)
+
+
+def softmax(free: Array) -> Array:
+    """Softmax over free scores (H, N-1, B), overwritten, and the pinned one's zero, (H, N, B)."""
     H, n_free, width = free.shape
     s = np.empty((H, n_free + 1, width))
     if n_free == 1:

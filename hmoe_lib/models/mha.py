@@ -7,7 +7,7 @@ import numpy as np
 from hmoe_lib.blocks import Block, Samples
 from hmoe_lib.measures import Shape
 from hmoe_lib.models.base import HierarchicalModel, NormalEquations, quiet, usable
-from hmoe_lib.models.formulas import gates
+from hmoe_lib.models.formulas import softmax
 
 Array = np.ndarray
 
@@ -39,27 +39,42 @@ class Mha(HierarchicalModel):
     array([ 4., -2.])
     """
 
+    def _scores(self, M: Array, block: Block) -> tuple[Array, Array]:
+        """Scores of the free experts (H, N-1, B), and their derivatives in M.
+
+        The derivatives are (H, N-1, pairs, B), or (pairs, B) where all experts share them.
+        """
+        return M @ block.q, block.q
+
+    def _outside(self, f: Array) -> tuple[Array, Array | None]:
+        """What is done to the sum over heads, and its derivative; None for 1."""
+        return f, None
+
     def _channels(self, parts, block: Block) -> Array:
         M, a, _ = parts
-        return np.einsum("hnb,hnkb->hkb", gates(M, block.q), a @ block.x)
+        s = softmax(self._scores(M, block)[0])
+        return np.einsum("hnb,hnkb->hkb", s, a @ block.x)
 
     def _value(self, parts, block: Block) -> Array:
-        s, v, _ = _collapsed(parts, block)
-        return np.einsum("hnb,hnb->b", s, v)
+        s, v, _, _ = self._collapsed(parts, block)
+        return self._outside(np.einsum("hnb,hnb->b", s, v))[0]
 
     def _add_gradient(self, parts, block: Block, pieces) -> float:
         _, a, omega = parts
-        s, v, f_h = _collapsed(parts, block)
-        r = f_h.sum(0) - block.y
-        s *= r
+        s, v, f_h, scores = self._collapsed(parts, block)
+        f, slope = self._outside(f_h.sum(0))
+        r = f - block.y
+        s *= r if slope is None else r * slope
         moment = s @ block.x.T  # (H, N, d): sum_b r s_{h,i} x
-        pieces[0][...] += (s * (v - f_h[:, None]))[:, :-1] @ block.q.T
+        pull = (s * (v - f_h[:, None]))[:, :-1]
+        shared = scores.ndim == 2
+        pieces[0][...] += pull @ scores.T if shared else np.einsum("hnb,hnpb->hnp", pull, scores)
         pieces[1][...] += omega[:, None, :, None] * moment[:, :, None, :]
         pieces[2][...] += np.einsum("hnkd,hnd->hk", a, moment)
         return r @ r
 
     def _jacobian(self, parts, block: Block) -> tuple[Array, Array]:
-        f, features = _features(parts, block)
+        f, features = self._features(parts, block)
         return f, _spread(parts) @ features
 
     @quiet
@@ -76,7 +91,7 @@ class Mha(HierarchicalModel):
         B = _spread(parts)
         total, gradient, gram = 0.0, np.zeros(B.shape[1]), np.zeros((B.shape[1],) * 2)
         for block in samples:
-            f, features = _features(parts, block)
+            f, features = self._features(parts, block)
             r = f - block.y
             total += r @ r
             gradient += features @ r
@@ -87,22 +102,23 @@ class Mha(HierarchicalModel):
         loss = usable(total / n, gradient, gram)
         return NormalEquations(loss, gradient, gram, np.zeros_like(gram))
 
+    def _collapsed(self, parts, block: Block) -> tuple[Array, Array, Array, Array]:
+        """Gates and experts summed over channels (H, N, B), heads (H, B), scores' derivatives."""
+        M, a, omega = parts
+        free, scores = self._scores(M, block)
+        s = softmax(free)
+        v = np.einsum("hk,hnkd->hnd", omega, a) @ block.x
+        return s, v, np.einsum("hnb,hnb->hb", s, v), scores
 
-def _collapsed(parts, block: Block) -> tuple[Array, Array, Array]:
-    """Gates (H, N, B), experts summed over channels c_{h,i}^T x (H, N, B), heads (H, B)."""
-    M, a, omega = parts
-    s = gates(M, block.q)
-    v = np.einsum("hk,hnkd->hnd", omega, a) @ block.x
-    return s, v, np.einsum("hnb,hnb->hb", s, v)
-
-
-def _features(parts, block: Block) -> tuple[Array, Array]:
-    """The function and its derivatives in M and c, (B,) and (features, B)."""
-    s, v, f_h = _collapsed(parts, block)
-    gate = (s * (v - f_h[:, None]))[:, :-1, None] * block.q
-    expert = s[:, :, None] * block.x
-    width = block.x.shape[1]
-    return f_h.sum(0), np.concatenate([gate.reshape(-1, width), expert.reshape(-1, width)])
+    def _features(self, parts, block: Block) -> tuple[Array, Array]:
+        """The function and its derivatives in M and c, (B,) and (features, B)."""
+        s, v, f_h, scores = self._collapsed(parts, block)
+        gate = (s * (v - f_h[:, None]))[:, :-1, None] * scores
+        expert = s[:, :, None] * block.x
+        width = block.x.shape[1]
+        f, slope = self._outside(f_h.sum(0))
+        features = np.concatenate([gate.reshape(-1, width), expert.reshape(-1, width)])
+        return f, features if slope is None else features * slope
 
 
 def _spread(parts) -> Array:
