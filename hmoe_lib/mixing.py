@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,18 @@ from hmoe_lib.arguments import frozen_array
 
 Array = np.ndarray
 
-__all__ = ["BLOCKS", "Layout", "MixingMeasure"]
+__all__ = ["BLOCKS", "Layout", "MixingMeasure", "Parts"]
+
+
+class Parts(NamedTuple):
+    """The blocks of a measure, with the indices of its free entries among all of them."""
+
+    router: Array
+    bias: Array
+    expert: Array
+    shared: Array
+    free: Array
+
 
 BLOCKS = ("router", "bias", "expert", "shared")
 
@@ -52,11 +64,11 @@ class Layout:
             name: slice(int(a), int(b)) for name, a, b in zip(BLOCKS, starts, ends, strict=True)
         }
 
-    def split(self, theta: Array) -> tuple[Array, Array, Array, Array]:
+    def split(self, theta: Array) -> Parts:
         """Return router (k, p), bias (k,), expert (k, q), shared (s,) of a free vector."""
         whole = self.values.copy()
         whole[self.free] = theta
-        return self.blocks(whole)
+        return Parts(*self.blocks(whole), self.free)
 
     def blocks(self, whole: Array) -> tuple[Array, Array, Array, Array]:
         """Return views on a whole vector, or on an array whose first axis is one."""
@@ -176,7 +188,7 @@ class MixingMeasure:
         layout = self.shape
         if vector.shape != (layout.size,):
             raise ValueError(f"vector: expected shape {(layout.size,)}, got {vector.shape}")
-        return MixingMeasure(*layout.split(vector), self.pinned, note)
+        return MixingMeasure(*layout.split(vector)[:4], self.pinned, note)
 
     def split_atom(self, i: int, shares: Sequence[float], weight: str) -> MixingMeasure:
         """Return the measure with atom i in several copies, put before it, that share its weight.

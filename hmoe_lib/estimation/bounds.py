@@ -8,6 +8,7 @@ import numpy as np
 
 from hmoe_lib.arguments import number, real_array
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.mixing import MixingMeasure
 
 Array = np.ndarray
 
@@ -55,13 +56,19 @@ class Box:
 
     @classmethod
     def around(
-        cls, G: HierarchicalMeasure, factor: float = 2.0, channels: int | None = None
+        cls,
+        G: HierarchicalMeasure | MixingMeasure,
+        factor: float = 2.0,
+        channels: int | None = None,
     ) -> Box:
         """Return a box of a multiple of the measure's largest entry in each block.
 
         M and a lie in [-factor * largest, factor * largest], omega in [0, factor * largest]; a
         block that is all zero counts as having largest entry 1. The box is for measures with
         G's number of channels, or with the number given.
+
+        Of a mixing measure, router and expert lie in a multiple of the largest entry or of 1,
+        biases reach 1 further, and a temperature tau stays in [tau / (10 factor), 10 factor tau].
 
         Raises
         ------
@@ -70,6 +77,8 @@ class Box:
         """
         _check_measure(G)
         factor = number("factor", factor, least=1.0)
+        if isinstance(G, MixingMeasure):
+            return cls(*_mixing_bounds(G, factor))
         whole = isinstance(channels, int | np.integer) and not isinstance(channels, bool)
         if channels is not None and not (whole and channels >= 1):
             raise ValueError(f"channels: expected an integer >= 1 or None, got {channels!r}")
@@ -85,9 +94,13 @@ class Box:
         return cls(lower, upper)
 
     @classmethod
-    def nonnegative_weights(cls, G: HierarchicalMeasure, channels: int | None = None) -> Box:
+    def nonnegative_weights(
+        cls, G: HierarchicalMeasure | MixingMeasure, channels: int | None = None
+    ) -> Box:
         """Return the box without bounds except omega >= 0: parameter space not compact."""
         around = cls.around(G, channels=channels)
+        if isinstance(G, MixingMeasure):
+            return cls(*_mixing_bounds(G, np.inf))
         lower = np.where(around.lower < 0.0, -np.inf, 0.0)
         return cls(lower, np.full(lower.size, np.inf))
 
@@ -99,7 +112,7 @@ class Box:
         """Return which parameters sit on a bound that the direction would cross."""
         return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
 
-    def check_start(self, G: HierarchicalMeasure) -> Array:
+    def check_start(self, G: HierarchicalMeasure | MixingMeasure) -> Array:
         """Return the start's vector, or say which entry lies outside."""
         theta = G.to_vector()
         if self.lower.shape != theta.shape:
@@ -117,5 +130,17 @@ class Box:
 
 def _check_measure(G) -> None:
     # Fits make their default box from the start before anything else looks at it.
-    if not isinstance(G, HierarchicalMeasure):
+    if not isinstance(G, HierarchicalMeasure | MixingMeasure):
         raise ValueError(f"start: expected a HierarchicalMeasure, got {type(G).__name__}")
+
+
+def _mixing_bounds(G: MixingMeasure, factor: float) -> tuple[Array, Array]:
+    theta, at = G.to_vector(), G.shape.slices
+    upper = np.empty(theta.size)
+    for name in ("router", "bias", "expert"):
+        largest = max(1.0, np.abs(theta[at[name]]).max(initial=0.0))
+        upper[at[name]] = factor * largest + (name == "bias")
+    lower = -upper
+    tau = theta[at["shared"]]  # a temperature: positive
+    lower[at["shared"]], upper[at["shared"]] = tau / (10 * factor), 10 * factor * tau
+    return lower, upper

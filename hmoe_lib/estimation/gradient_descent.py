@@ -10,6 +10,7 @@ from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
 from hmoe_lib.estimation.setup import prepare
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.mixing import MixingMeasure
 
 __all__ = ["fit_gradient_descent"]
 
@@ -21,7 +22,7 @@ def fit_gradient_descent(
     model,
     X,
     y,
-    start: HierarchicalMeasure,
+    start: HierarchicalMeasure | MixingMeasure,
     step: float = 0.05,
     max_epochs: int = 1000,
     bounds: Box | None = None,
@@ -31,11 +32,11 @@ def fit_gradient_descent(
 
     Parameters
     ----------
-    model : HierarchicalModel
+    model : HierarchicalModel or FlatModel
         Model to fit.
     X : array_like, shape (n, d)
     y : array_like, shape (n,)
-    start : HierarchicalMeasure
+    start : HierarchicalMeasure or MixingMeasure
         First iterate.
     step : float, default 0.05
         Step tried first in every epoch; halved until the Armijo condition holds.

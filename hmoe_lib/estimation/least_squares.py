@@ -14,6 +14,7 @@ from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
 from hmoe_lib.estimation.setup import prepare
 from hmoe_lib.measures import HierarchicalMeasure, Shape
+from hmoe_lib.mixing import Layout, MixingMeasure
 from hmoe_lib.models import NormalEquations
 
 Array = np.ndarray
@@ -33,7 +34,7 @@ def fit_least_squares(
     model,
     X,
     y,
-    start: HierarchicalMeasure,
+    start: HierarchicalMeasure | MixingMeasure,
     bounds: Box | None = None,
     max_iterations: int = 200,
     tolerance: float = 1e-9,
@@ -45,11 +46,11 @@ def fit_least_squares(
 
     Parameters
     ----------
-    model : HierarchicalModel
+    model : HierarchicalModel or FlatModel
         Model to fit.
     X : array_like, shape (n, d)
     y : array_like, shape (n,)
-    start : HierarchicalMeasure
+    start : HierarchicalMeasure or MixingMeasure
         First iterate; its K is the number of channels fitted.
     bounds : Box, optional
         By default twice the start's largest entry in each block, omega in [0, twice its largest].
@@ -154,7 +155,7 @@ class Damping:
         return None
 
 
-def _descend(model, theta: Array, shape: Shape, samples: Samples, box: Box, rules: Rules):
+def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: Box, rules: Rules):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
 
     def look(at: Array) -> NormalEquations:

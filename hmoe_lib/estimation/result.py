@@ -8,6 +8,7 @@ import numpy as np
 
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.mixing import MixingMeasure
 
 Array = np.ndarray
 
@@ -28,7 +29,7 @@ class FitResult:
 
     Attributes
     ----------
-    measure : HierarchicalMeasure
+    measure : HierarchicalMeasure or MixingMeasure
         The estimate, finite and inside the bounds.
     loss : float
         Mean squared residual at the estimate.
@@ -47,7 +48,7 @@ class FitResult:
         Parameters on their bounds.
     """
 
-    measure: HierarchicalMeasure
+    measure: HierarchicalMeasure | MixingMeasure
     loss: float
     status: str
     message: str
@@ -62,9 +63,7 @@ class FitResult:
         return self.status in ("converged", "hit bounds")
 
 
-def make_result(
-    start: HierarchicalMeasure, box: Box, theta: Array, status: str, history, gradient: Array
-) -> FitResult:
+def make_result(start, box: Box, theta: Array, status: str, history, gradient: Array) -> FitResult:
     """Assemble a result; convergence with parameters on bounds is named as such."""
     at_bound = (theta <= box.lower) | (theta >= box.upper)
     if status == "converged" and at_bound.any():
@@ -87,6 +86,8 @@ def make_result(
     )
 
 
-def _measure_like(start: HierarchicalMeasure, theta: Array) -> HierarchicalMeasure:
+def _measure_like(start: HierarchicalMeasure | MixingMeasure, theta: Array):
     G = start.from_vector(theta)
+    if isinstance(G, MixingMeasure):
+        return G
     return HierarchicalMeasure(G.omega, G.M, G.a, G.signed)

@@ -1,12 +1,14 @@
-"""Regression models: plain attention, and a gate at each of the five places."""
+"""Regression models: plain attention, a gate at each of the five places, flat mixtures."""
 
-from hmoe_lib.models.base import HierarchicalModel, NormalEquations
+from hmoe_lib.models.base import HierarchicalModel, NormalEquations, RegressionModel
+from hmoe_lib.models.flat import FlatModel
 from hmoe_lib.models.linear_experts import KeyGated, LayerGated, QueryGated
 from hmoe_lib.models.mha import Mha
 from hmoe_lib.models.output_gated import OutputGated
 from hmoe_lib.models.value_gated import ValueGated
 
 __all__ = [
+    "FlatModel",
     "HierarchicalModel",
     "KeyGated",
     "LayerGated",
@@ -14,5 +16,6 @@ __all__ = [
     "NormalEquations",
     "OutputGated",
     "QueryGated",
+    "RegressionModel",
     "ValueGated",
 ]

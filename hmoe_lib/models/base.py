@@ -18,7 +18,7 @@ from hmoe_lib.models.formulas import Curvature
 
 Array = np.ndarray
 
-__all__ = ["HierarchicalModel", "NormalEquations", "quiet", "usable"]
+__all__ = ["HierarchicalModel", "NormalEquations", "RegressionModel", "quiet", "usable"]
 
 # A step of an estimator may reach parameters where float64 overflows. The loss is then infinite
 # or NaN, which the estimator refuses: that is its own business, not a warning to the reader.
@@ -45,31 +45,107 @@ class NormalEquations(NamedTuple):
     curvature: Array | None
 
 
-class HierarchicalModel:
-    """What the three models share; use :class:`Mha`, :class:`ValueGated`, :class:`OutputGated`."""
+class RegressionModel:
+    """What every regression on a measure's parameters has, hierarchical or flat."""
 
     # ---- for readers: measures in, arrays out ------------------------------------------------
 
     @quiet
-    def predict(self, G: HierarchicalMeasure, X) -> Array:
+    def predict(self, G, X) -> Array:
         """Return the regression function at every row of X, shape (n,)."""
-        samples = _matching(G, Samples(X))
+        samples = self.matching(G, Samples(X))
         parts = G.shape.split(G.to_vector())
         return _joined([self._value(parts, block) for block in samples])
 
     @quiet
-    def components(self, G: HierarchicalMeasure, X) -> Array:
-        """Return the channel functions f^{h,k} at every row of X, shape (n, H, K)."""
-        samples = _matching(G, Samples(X))
-        parts = G.shape.split(G.to_vector())
-        return _joined([self._channels(parts, block).transpose(2, 0, 1) for block in samples])
-
-    @quiet
-    def jacobian(self, G: HierarchicalMeasure, X) -> Array:
+    def jacobian(self, G, X) -> Array:
         """Return the derivatives of predict in the order of G.to_vector(), shape (n, p)."""
-        samples = _matching(G, Samples(X))
+        samples = self.matching(G, Samples(X))
         parts = G.shape.split(G.to_vector())
         return _joined([self._jacobian(parts, block)[1].T for block in samples])
+
+    def loss_and_gradient(self, G, X, y) -> tuple[float, Array]:
+        """Return the mean squared residual and its gradient in the order of G.to_vector()."""
+        samples = self.matching(G, Samples.pairs(X, y))
+        return self.loss_and_gradient_at(G.to_vector(), G.shape, samples)
+
+    def normal_equations(self, G, X, y, curvature: bool = False) -> NormalEquations:
+        """Return loss, gradient, gram and, on demand, curvature of least squares at a measure."""
+        samples = self.matching(G, Samples.pairs(X, y))
+        return self.normal_equations_at(G.to_vector(), G.shape, samples, curvature)
+
+    # ---- for estimators: parameter vectors, samples already checked --------------------------
+
+    @quiet
+    def loss_at(self, theta: Array, shape, samples: Samples) -> float:
+        """Return the mean squared residual at a parameter vector."""
+        parts = shape.split(theta)
+        total = 0.0
+        for block in samples:
+            r = self._value(parts, block) - block.y
+            total += r @ r
+        return total / len(samples)
+
+    def loss_and_gradient_at(self, theta: Array, shape, samples: Samples) -> tuple[float, Array]:
+        """Return the mean squared residual and its gradient at a parameter vector."""
+        loss, gradient, *_ = self.normal_equations_at(theta, shape, samples)
+        return loss, 2.0 * gradient
+
+    @quiet
+    def normal_equations_at(
+        self, theta: Array, shape, samples: Samples, curvature: bool = False
+    ) -> NormalEquations:
+        """Return the normal equations at a parameter vector; the curvature only on demand."""
+        parts = shape.split(theta)
+        total, gradient, gram = 0.0, np.zeros(shape.size), np.zeros((shape.size, shape.size))
+        sums = self._no_curvature(shape) if curvature else None
+        for block in samples:
+            f, J = (
+                self._second_order(parts, block, sums)
+                if curvature
+                else self._jacobian(parts, block)
+            )
+            r = f - block.y
+            total += r @ r
+            gradient += J @ r
+            gram += J @ J.T
+        n = len(samples)
+        second = sums.matrix(shape) / n if curvature else None
+        loss = usable(total, gradient, gram, *([] if second is None else [second])) / n
+        return NormalEquations(loss, gradient / n, gram / n, second)
+
+    # ---- one formula a model -----------------------------------------------------------------
+
+    def matching(self, G, samples: Samples) -> Samples:
+        """Return the samples, or refuse a measure that is not this model's or not of their size."""
+        raise NotImplementedError
+
+    def _value(self, parts, block: Block) -> Array:
+        """The regression function, (B,)."""
+        raise NotImplementedError
+
+    def _jacobian(self, parts, block: Block) -> tuple[Array, Array]:
+        """The regression function (B,) and its derivatives (p, B)."""
+        raise NotImplementedError
+
+    def _no_curvature(self, shape):
+        """Sums over no sample, with a method ``matrix(shape)``."""
+        raise NotImplementedError
+
+    def _second_order(self, parts, block: Block, sums) -> tuple[Array, Array]:
+        """As _jacobian, and add r times the second derivatives to the sums."""
+        raise NotImplementedError
+
+
+class HierarchicalModel(RegressionModel):
+    """What the three models share; use :class:`Mha`, :class:`ValueGated`, :class:`OutputGated`."""
+
+    @quiet
+    def components(self, G: HierarchicalMeasure, X) -> Array:
+        """Return the channel functions f^{h,k} at every row of X, shape (n, H, K)."""
+        samples = self.matching(G, Samples(X))
+        parts = G.shape.split(G.to_vector())
+        return _joined([self._channels(parts, block).transpose(2, 0, 1) for block in samples])
 
     def sample(
         self, G: HierarchicalMeasure, n: int, noise_sd: float = 0.1, *, rng: np.random.Generator
@@ -101,30 +177,6 @@ class HierarchicalModel:
         X = rng.uniform(-1.0, 1.0, size=(int(n), G.dim))
         return X, self.predict(G, X) + noise_sd * rng.standard_normal(int(n))
 
-    def loss_and_gradient(self, G: HierarchicalMeasure, X, y) -> tuple[float, Array]:
-        """Return the mean squared residual and its gradient in the order of G.to_vector()."""
-        samples = _matching(G, Samples.pairs(X, y))
-        return self.loss_and_gradient_at(G.to_vector(), G.shape, samples)
-
-    def normal_equations(
-        self, G: HierarchicalMeasure, X, y, curvature: bool = False
-    ) -> NormalEquations:
-        """Return loss, gradient, gram and, on demand, curvature of least squares at a measure."""
-        samples = _matching(G, Samples.pairs(X, y))
-        return self.normal_equations_at(G.to_vector(), G.shape, samples, curvature)
-
-    # ---- for estimators: parameter vectors, samples already checked --------------------------
-
-    @quiet
-    def loss_at(self, theta: Array, shape: Shape, samples: Samples) -> float:
-        """Return the mean squared residual at a parameter vector."""
-        parts = shape.split(theta)
-        total = 0.0
-        for block in samples:
-            r = self._value(parts, block) - block.y
-            total += r @ r
-        return total / len(samples)
-
     @quiet
     def loss_and_gradient_at(
         self, theta: Array, shape: Shape, samples: Samples
@@ -137,26 +189,17 @@ class HierarchicalModel:
             total += self._add_gradient(parts, block, pieces)
         return usable(total, gradient) / len(samples), gradient * (2.0 / len(samples))
 
-    @quiet
-    def normal_equations_at(
-        self, theta: Array, shape: Shape, samples: Samples, curvature: bool = False
-    ) -> NormalEquations:
-        """Return the normal equations at a parameter vector; the curvature only on demand."""
-        parts = shape.split(theta)
-        total, gradient, gram = 0.0, np.zeros(shape.size), np.zeros((shape.size, shape.size))
-        sums = Curvature.zeros(shape) if curvature else None
-        for block in samples:
-            f, J = self._second_order(parts, block, sums) if sums else self._jacobian(parts, block)
-            r = f - block.y
-            total += r @ r
-            gradient += J @ r
-            gram += J @ J.T
-        n = len(samples)
-        second = sums.matrix(shape) / n if sums else None
-        loss = usable(total, gradient, gram, *([] if second is None else [second])) / n
-        return NormalEquations(loss, gradient / n, gram / n, second)
+    def matching(self, G: HierarchicalMeasure, samples: Samples) -> Samples:
+        """Return the samples, or refuse what is no measure or of another dimension."""
+        _check_measure(G)
+        if samples.dim != G.dim:
+            raise ValueError(
+                f"X: expected shape (n, {G.dim}) for this measure, got {samples.X.shape}"
+            )
+        return samples
 
-    # ---- one formula a model -----------------------------------------------------------------
+    def _no_curvature(self, shape: Shape) -> Curvature:
+        return Curvature.zeros(shape)
 
     def _channels(self, parts, block: Block) -> Array:
         """Channel functions, (H, K, B)."""
@@ -168,14 +211,6 @@ class HierarchicalModel:
 
     def _add_gradient(self, parts, block: Block, pieces) -> float:
         """Add sum_b r_b df/dtheta to the pieces (M, a, omega); return sum_b r_b^2."""
-        raise NotImplementedError
-
-    def _jacobian(self, parts, block: Block) -> tuple[Array, Array]:
-        """The regression function (B,) and its derivatives (p, B)."""
-        raise NotImplementedError
-
-    def _second_order(self, parts, block: Block, sums: Curvature) -> tuple[Array, Array]:
-        """As _jacobian, and add r times the second derivatives to the sums."""
         raise NotImplementedError
 
 
@@ -190,10 +225,3 @@ def _joined(blocks: list[Array]) -> Array:
 def _check_measure(G) -> None:
     if not isinstance(G, HierarchicalMeasure):
         raise ValueError(f"G: expected a HierarchicalMeasure, got {type(G).__name__}")
-
-
-def _matching(G: HierarchicalMeasure, samples: Samples) -> Samples:
-    _check_measure(G)
-    if samples.dim != G.dim:
-        raise ValueError(f"X: expected shape (n, {G.dim}) for this measure, got {samples.X.shape}")
-    return samples
