@@ -5,11 +5,12 @@ Nothing here calls the fast code. Functions take one atom's parameters as lists 
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from hmoe_lib.mixing import MixingMeasure
 
-__all__ = ["GELU", "SCORES", "flat", "sigmoid_weights", "softmax_weights"]
+__all__ = ["GELU", "SCORES", "flat", "losses", "sigmoid_weights", "softmax_weights"]
 
 
 def dot(u, v) -> float:
@@ -96,3 +97,34 @@ def flat(G: MixingMeasure, x, score, weights, phi) -> float:
     for w, eta in zip(weights(scores), G.expert, strict=True):
         total += w * phi(dot(eta[:-1], x) + float(eta[-1]))
     return total
+
+
+def losses(G: MixingMeasure, G_star: MixingMeasure, mass, top: int | None = None):
+    """(loss_1, loss_2): cells, powers and the largest set of K true atoms, by loops."""
+    cells = {j: [] for j in range(G_star.atoms)}
+    for i in range(G.atoms):
+        best, home = math.inf, None
+        for j in range(G_star.atoms):
+            router, expert = _gaps(G, i, G_star, j)
+            if router**2 + expert**2 < best:
+                best, home = router**2 + expert**2, j
+        cells[home].append(i)
+    chosen = itertools.combinations(range(G_star.atoms), top or G_star.atoms)
+    sets, answer = list(chosen), []
+    for shared_power in (1, 2):
+        terms = []
+        for j, members in cells.items():
+            total = abs(sum(mass(float(G.bias[i])) for i in members) - mass(float(G_star.bias[j])))
+            power = shared_power if len(members) > 1 else 1
+            for i in members:
+                router, expert = _gaps(G, i, G_star, j)
+                total += mass(float(G.bias[i])) * (router**power + expert**power)
+            terms.append(total)
+        answer.append(max(sum(terms[j] for j in subset) for subset in sets))
+    return tuple(answer)
+
+
+def _gaps(G: MixingMeasure, i: int, G_star: MixingMeasure, j: int) -> tuple[float, float]:
+    router = [u - v for u, v in zip(G.router[i], G_star.router[j], strict=True)]
+    expert = [u - v for u, v in zip(G.expert[i], G_star.expert[j], strict=True)]
+    return norm(router), norm(expert)
