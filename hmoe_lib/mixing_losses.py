@@ -1,4 +1,4 @@
-r"""Voronoi losses of flat mixtures: cells of atoms in parameter space, and distances inside them."""
+r"""Voronoi losses of flat mixtures: cells of atoms in parameter space, distances inside them."""
 
 from __future__ import annotations
 
