@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hmoe_lib.experiments.checks import one_of
-from hmoe_lib.experiments.config import Experiment, Panel, log_sizes
+from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, log_sizes
 from hmoe_lib.measures import HierarchicalMeasure
 
 __all__ = ["EXPERIMENTS", "TRUTH_OUTPUT", "TRUTH_VALUE", "declared", "get"]
@@ -61,6 +63,16 @@ def _figure1_panels() -> list[Panel]:
     return panels
 
 
+def _protocol_panels() -> list[Panel]:
+    """The paper's optimiser as written, and the estimator on the same data from the same start."""
+    descent = Optimiser("gradient_descent", "open", {"step": 0.05, "max_epochs": 1000})
+    panels = _figure1_panels()
+    return [
+        *(replace(panel, name=f"gd-{panel.name}", optimiser=descent) for panel in panels),
+        *(replace(panel, name=f"ls-{panel.name}") for panel in panels),
+    ]
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
@@ -71,6 +83,15 @@ EXPERIMENTS: dict[str, Experiment] = {
             replicates=10,
             title="Voronoi loss against n: plain attention, Setting I, Setting II; K = 3 and 4",
             core_seconds=200.0,
+        ),
+        Experiment(
+            name="protocol",
+            panels=_protocol_panels(),
+            sizes=log_sizes(1e4, 1e5, 10),
+            replicates=10,
+            epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000),
+            title="the paper's gradient descent, 1000 epochs, beside least squares on the same data",
+            core_seconds=3000.0,
         ),
     )
 }
