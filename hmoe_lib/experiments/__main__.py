@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hmoe_lib.experiments import store
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, get
+from hmoe_lib.experiments.rates import FEWEST_SIZES
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import run
 
@@ -71,7 +72,8 @@ def _print(result: ExperimentResult) -> None:
     print(result)
     print(f"config   {result.config.hash()[:16]}   digest {result.digest()[:16]}")
     print(f"date     {result.date}   work {_time(result.seconds.sum())} of one core")
-    print(result.slopes())
+    if len(result.config.sizes) >= FEWEST_SIZES:
+        print(result.slopes())
 
 
 def _time(seconds: float) -> str:

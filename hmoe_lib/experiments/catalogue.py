@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hmoe_lib.experiments.checks import one_of
-from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, log_sizes
+from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.truths import FURTHER_TRUTHS, further_truth
 from hmoe_lib.measures import HierarchicalMeasure
 
 __all__ = ["EXPERIMENTS", "TRUTH_OUTPUT", "TRUTH_VALUE", "declared", "get"]
@@ -73,6 +74,46 @@ def _protocol_panels() -> list[Panel]:
     ]
 
 
+def _start_panels() -> list[Panel]:
+    """K = 3 from starts at distance c n^-e: three exponents, and a decade of c at e = 0.083."""
+    starts = [(1.0, 0.0), (1.0, 0.083), (1.0, 0.25), (0.3, 0.083), (0.1, 0.083)]
+    return [
+        replace(panel, name=f"{panel.setting}-c{constant:g}-e{e:g}", start=Start(constant, e))
+        for panel in _figure1_panels()[:3]
+        for constant, e in starts
+    ]
+
+
+def _truth_panels() -> list[Panel]:
+    """Figure 1 under three further truths; with a gate and K = 3 also without a box."""
+    panels = [
+        replace(panel, name=f"{name}-{panel.name}", truth=further_truth(name, panel.setting))
+        for name in FURTHER_TRUTHS
+        for panel in _figure1_panels()
+    ]
+    free = Optimiser(box="open")
+    return panels + [
+        replace(panel, name=f"{panel.name}-open", optimiser=free)
+        for panel in panels
+        if panel.setting != "mha" and panel.channels == 3
+    ]
+
+
+def _afar_panels() -> list[Panel]:
+    """K = 2 and 3 from 20 random starts on the same data, and from one start near the truth."""
+    base = [replace(p, channels=K, name=f"{p.setting}-K{K}") for K in (2, 3)
+            for p in _figure1_panels()[:3]]  # fmt: skip
+    shares = {"mha": (1.0,), "value": (1.0, 0.3), "output": (1.0, 0.3)}
+    return [
+        *(replace(p, name=f"near-{p.name}") for p in base),
+        *(
+            replace(p, name=f"afar{share:g}-{p.name}", start=Start(share, 0.0, "random", 20))
+            for p in base
+            for share in shares[p.setting]
+        ),
+    ]
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
@@ -90,8 +131,32 @@ EXPERIMENTS: dict[str, Experiment] = {
             sizes=log_sizes(1e4, 1e5, 10),
             replicates=10,
             epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000),
-            title="the paper's gradient descent, 1000 epochs, beside least squares on the same data",
+            title="the paper's gradient descent, 1000 epochs, beside least squares on equal data",
             core_seconds=3000.0,
+        ),
+        Experiment(
+            name="starts",
+            panels=_start_panels(),
+            sizes=log_sizes(5e3, 5e4, 5),
+            replicates=20,
+            title="what the start does: slope of the fit against slope of the start, K = 3",
+            core_seconds=300.0,
+        ),
+        Experiment(
+            name="truths",
+            panels=_truth_panels(),
+            sizes=log_sizes(1e4, 1e5, 5),
+            replicates=6,
+            title="Figure 1 under three further truths, with and without a box",
+            core_seconds=900.0,
+        ),
+        Experiment(
+            name="afar",
+            panels=_afar_panels(),
+            sizes=(4000,),
+            replicates=12,
+            title="fits from random starts, 20 on each data set: how often they reach the minimum",
+            core_seconds=300.0,
         ),
     )
 }

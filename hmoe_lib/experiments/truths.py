@@ -6,7 +6,7 @@ import numpy as np
 
 from hmoe_lib.measures import HierarchicalMeasure
 
-__all__ = ["declared_truth"]
+__all__ = ["FURTHER_TRUTHS", "declared_truth", "further_truth"]
 
 # Found by search_truth(model, H, d, rng=generator("search_truth", setting, H, d), draws=100, ...)
 # with steps = 2000, 1200, 500 for d = 2, 4, 8, and 1000 where experts are linear; largest_a = 16 in
@@ -103,7 +103,73 @@ def declared_truth(setting: str, heads: int, dim: int) -> HierarchicalMeasure:
         raise ValueError(
             f"truth: expected setting, heads and dim of {known}, got {(setting, heads, dim)}"
         )
+    return _measure(heads, dim, _SEARCHED[setting, heads, dim])
+
+
+# Three further truths for Figure 1, from well to badly conditioned; the chapter on choosing a truth
+# makes them anew. "again": search_truth(model, 2, 2, rng=generator("further truths", setting),
+# draws=100, steps=1000) with the bounds of the first search. "typical": of 25 truths drawn
+# uniformly within the bounds 20 and 12, the one with the median score; "moderate": normal entries
+# of standard deviation 2 and weights uniform in [1, 2], one draw for both. No data entered.
+_MODERATE = """
+    1.3 2.2 3.6 -1.2 0.1 -0.8 3.3 0.8 0 1.5 -1.8 0.5 -0.4 1.1 -0.3 -0.7 -0.9 1.3 1.4 0.6 -3.6 0.5
+    1.3 1.8 1.3 1.3
+"""
+_FURTHER = {
+    ("again", "value"): """
+        -8.7 -12.1 11 4.2 -12.8 -11.4 0.8 4.1 3 -0.8 3.4 -1.6 -3.5 -0.8 0.2 -3.8 -3.6 -1.8 0.8 4.4
+        -2.4 -3.2 8 8 8 8
+    """,
+    ("again", "output"): """
+        -6.3 -6 6.8 4.5 -1.9 -5.3 2.1 -2.7 1.2 4.2 3.4 -0.6 -2.1 -3 2.4 2.6 -1.6 -4.6 -0.5 -5 -0.3
+        3.7 8 8 8 8
+    """,
+    ("typical", "value"): """
+        18.4 3.4 4.5 -0.2 0.5 18.8 5.8 -8.2 -5.4 -6.2 4.3 11 -7.5 0.9 -0.9 -6.3 12 3.1 8.2 7.7 1.1
+        -1.7 8 8 8 8
+    """,
+    ("typical", "output"): """
+        9.9 -10.8 9.8 -1.1 3.7 4.2 -9.7 -2.9 8.2 8.8 -3.8 8.4 -1.8 2.5 -6.4 -11.9 -5.7 -5.6 1.7 5.4
+        -11.4 10.5 8 8 8 8
+    """,
+    ("moderate", "value"): _MODERATE,
+    ("moderate", "output"): _MODERATE,
+}
+FURTHER_TRUTHS = ("again", "typical", "moderate")
+
+
+def further_truth(name: str, setting: str) -> HierarchicalMeasure:
+    """Return one of the three further truths, H = N = K* = d = 2.
+
+    Parameters
+    ----------
+    name : {"again", "typical", "moderate"}
+        Searched once more, of median conditioning, and with moderate entries.
+    setting : {"mha", "value", "output"}
+        Plain attention has the truth of Setting I.
+
+    Returns
+    -------
+    HierarchicalMeasure
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+
+    Examples
+    --------
+    >>> further_truth("typical", "mha") == further_truth("typical", "value")
+    True
+    """
+    key = name, "value" if setting == "mha" else setting
+    if key not in _FURTHER:
+        raise ValueError(f"truth: expected one of {', '.join(FURTHER_TRUTHS)}, got {key}")
+    return _measure(2, 2, _FURTHER[key])
+
+
+def _measure(heads: int, dim: int, entries: str) -> HierarchicalMeasure:
     blank = HierarchicalMeasure(
         np.zeros((heads, 2)), np.zeros((heads, 2, dim, dim)), np.zeros((heads, 2, 2, dim))
     )
-    return blank.from_vector(np.array(_SEARCHED[setting, heads, dim].split(), dtype=float))
+    return blank.from_vector(np.array(entries.split(), dtype=float))
