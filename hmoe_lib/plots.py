@@ -22,6 +22,9 @@ COLOURS = {
     "mha": "#D55E00",
     "value": "#0072B2",
     "output": "#007A5A",
+    "key": "#7B3294",
+    "query": "#A6611A",
+    "layer": "#8B1A3A",
     "theory": "#000000",
     "start": "#767676",
     "truth": "#AA4499",
@@ -30,6 +33,9 @@ SETTING_NAMES = {
     "mha": "Multi-head attention",
     "value": "Setting I, gate after the values",
     "output": "Setting II, gate after the output",
+    "key": "Gate after the keys",
+    "query": "Gate after the queries",
+    "layer": "Gate at the end of the layer",
 }
 FIELD_NAMES = {
     "loss_r1": "Voronoi loss $L_{1,1}$",
@@ -45,7 +51,7 @@ FIELD_NAMES = {
     "fit_loss": "mean squared residual",
     "start_loss": "Voronoi loss at the start",
 }
-_THEORY = {"mha": 0.0, "value": -0.5, "output": -0.5}
+_THEORY = {"value": -0.5, "output": -0.5}  # no rate where experts are linear
 
 
 def use() -> None:
@@ -174,7 +180,7 @@ def rate_panel(
     middle = float(np.exp(np.log(n).mean()))
     level = float(np.exp(np.log(np.median(values, axis=1)).mean()))
     if theory is None:
-        theory = _THEORY[config.setting] if is_loss else -0.5
+        theory = _THEORY.get(config.setting, 0.0) if is_loss else -0.5
     label = {0.0: "theory: no rate", -0.5: "theory: $n^{-1/2}$"}.get(theory, "")
     reference_line(ax, n, theory, (middle, 0.7 * level), label)
     if show_start and is_loss:

@@ -11,11 +11,18 @@ from hmoe_lib.activations import activation
 from hmoe_lib.experiments.checks import file_name, integer, items, number, one_of
 from hmoe_lib.experiments.fitting import OPTIMISERS, Optimiser, Start
 from hmoe_lib.measures import HierarchicalMeasure
-from hmoe_lib.models import Mha, OutputGated, ValueGated
+from hmoe_lib.models import KeyGated, LayerGated, Mha, OutputGated, QueryGated, ValueGated
 
 __all__ = ["LOSSES", "OPTIMISERS", "SETTINGS", "Experiment", "Optimiser", "Panel", "Start"]
 
-SETTINGS = {"mha": Mha, "value": ValueGated, "output": OutputGated}
+SETTINGS = {
+    "mha": Mha,
+    "value": ValueGated,
+    "output": OutputGated,
+    "key": KeyGated,
+    "query": QueryGated,
+    "layer": LayerGated,
+}
 LOSSES = {"r1": "$L_{1,1}$", "voronoi": "$L_2$", "experts": "$E_2$"}
 
 
@@ -27,8 +34,8 @@ class Panel:
     ----------
     name : str
         Unique in its experiment; letters, digits, dots and hyphens.
-    setting : {"mha", "value", "output"}
-        Plain attention, Setting I, Setting II.
+    setting : {"mha", "value", "output", "key", "query", "layer"}
+        Plain attention, Setting I (gate at G2), Setting II (G1); gates at G3, G4, G5.
     truth : HierarchicalMeasure
         G*, with K* channels.
     channels : int
