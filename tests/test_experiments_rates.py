@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hmoe_lib.experiments import SlopeTable, slope
+from hmoe_lib.experiments import SlopeTable, samples_needed, slope
 
 N = np.array([100, 200, 400, 800, 1600, 3200])
 
@@ -109,3 +109,44 @@ def test_the_table_reads_well_as_text_and_as_html():
     assert str(fitted) in str(table)
     assert table._repr_html_().count("<td>") == 3
     assert str(SlopeTable()) == "panel"
+
+
+# ---- sample sizes ----------------------------------------------------------------------------
+
+
+def power_law(exponent, constant=10.0, runs=6, spread=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    n = np.array([1000, 2000, 4000, 8000, 16000])
+    noise = rng.lognormal(sigma=spread, size=(n.size, runs))
+    return n, constant * n[:, None] ** exponent * noise
+
+
+@pytest.mark.parametrize("exponent", [-0.5, -0.25])
+def test_the_samples_needed_invert_the_line(exponent):
+    n, errors = power_law(exponent)
+    target = 10.0 * 5000.0**exponent
+    needed = samples_needed(n, errors, target, np.random.default_rng(1))
+    assert needed.value == pytest.approx(5000.0) and needed.measured
+    half = samples_needed(n, errors, target / 2, np.random.default_rng(1))
+    assert half.value / needed.value == pytest.approx(2.0 ** (-1.0 / exponent))
+    assert not samples_needed(n, errors, target / 100, np.random.default_rng(1)).measured
+
+
+def test_the_interval_of_the_samples_needed_covers():
+    n, errors = power_law(-0.25, spread=0.1, runs=20)
+    needed = samples_needed(n, errors, 10.0 * 5000.0**-0.25, np.random.default_rng(2))
+    assert needed.low < 5000 < needed.high and needed.high / needed.low < 2
+    far = samples_needed(n, errors, 10.0 * 5e6**-0.25, np.random.default_rng(2))
+    assert far.low < 5e6 < far.high and far.high / far.low > 2
+
+
+def test_an_error_that_does_not_fall_needs_infinitely_many():
+    n, errors = power_law(0.0, spread=0.1, runs=20, seed=3)
+    needed = samples_needed(n, errors, 1.0, np.random.default_rng(2))
+    assert needed.high == np.inf and str(needed).endswith("never]")
+    assert samples_needed(*power_law(0.1), 1.0, np.random.default_rng(2)).value == np.inf
+
+
+def test_a_target_that_is_none():
+    with pytest.raises(ValueError, match="target: expected a finite number > 0"):
+        samples_needed(*power_law(-0.5), 0.0, np.random.default_rng(0))

@@ -3,7 +3,7 @@
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
 from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
-from hmoe_lib.experiments.rates import Slope, SlopeTable, slope
+from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import generator, grid, replicate, run
 from hmoe_lib.experiments.store import (
@@ -26,6 +26,7 @@ __all__ = [
     "ExperimentResult",
     "Optimiser",
     "Panel",
+    "SampleSize",
     "Slope",
     "SlopeTable",
     "StaleResultError",
@@ -40,6 +41,7 @@ __all__ = [
     "log_sizes",
     "replicate",
     "run",
+    "samples_needed",
     "save",
     "save_measure",
     "search_truth",

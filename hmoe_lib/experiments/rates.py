@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hmoe_lib.arguments import is_finite, real_array
+from hmoe_lib.arguments import is_finite, number, real_array
 from hmoe_lib.experiments.checks import integer, one_of
 
 Array = np.ndarray
 
-__all__ = ["Slope", "SlopeTable", "slope"]
+__all__ = ["SampleSize", "Slope", "SlopeTable", "samples_needed", "slope"]
 
 FEWEST_SIZES = 5
 STATISTICS = {"mean": np.mean, "median": np.median}
@@ -94,6 +94,97 @@ def slope(
     >>> fitted.low < -0.5 < fitted.high
     True
     """
+    lines = _lines(n, values, rng, statistic, level, resamples)
+    low, high = _interval(lines[0][1:], level)
+    value, intercept = (float(part[0]) for part in lines)
+    return Slope(value, low, high, intercept, statistic, level)
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """The n at which a fitted line meets a target, with a percentile interval.
+
+    ``measured`` says whether the line meets it inside the window of sizes; outside, the number is
+    an extrapolation. Infinity: the line does not fall.
+
+    Examples
+    --------
+    >>> print(SampleSize(25_400.0, 21_000.0, 33_000.0, measured=True))
+    25,000 [21,000, 33,000]
+    """
+
+    value: float
+    low: float
+    high: float
+    measured: bool
+
+    def __str__(self) -> str:
+        value, low, high = map(_two_digits, (self.value, self.low, self.high))
+        return f"{value} [{low}, {high}]"
+
+
+def _two_digits(n: float) -> str:
+    if not np.isfinite(n):
+        return "never"
+    if n >= 1e7:
+        return f"1e{np.log10(n):.0f}"
+    return f"{float(f'{n:.2g}'):,.0f}"
+
+
+def samples_needed(
+    n: Array,
+    values: Array,
+    target: float,
+    rng: np.random.Generator,
+    statistic: str = "median",
+    level: float = 0.95,
+    resamples: int = 2000,
+) -> SampleSize:
+    r"""Return the sample size at which an error reaches a target, from a fitted power of n.
+
+    Parameters
+    ----------
+    n, values, rng, statistic, level, resamples
+        As for :func:`slope`.
+    target : float
+        The error wanted, > 0.
+
+    Returns
+    -------
+    SampleSize
+        Infinite where the fitted line, or a line of the bootstrap, does not fall.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`slope`, and for a target that is not positive.
+
+    Notes
+    -----
+    With the fitted line :math:`\log e = b + m \log n`, it is
+    :math:`n(\epsilon) = \exp((\log \epsilon - b) / m)` for :math:`m < 0`. An error of order
+    :math:`n^{-1/4}` needs :math:`n \asymp \epsilon^{-4}`.
+
+    Examples
+    --------
+    >>> n = np.array([100, 200, 400, 800, 1600])
+    >>> errors = np.repeat(10.0 / np.sqrt(n)[:, None], 3, axis=1)
+    >>> print(samples_needed(n, errors, 0.5, np.random.default_rng(0)))
+    400 [400, 400]
+    """
+    target = number("target", target, above=0.0)
+    slopes, intercepts = _lines(n, values, rng, statistic, level, resamples)
+    falling = slopes < 0.0
+    needed = np.full(slopes.size, np.inf)
+    with np.errstate(over="ignore"):
+        needed[falling] = np.exp((np.log(target) - intercepts[falling]) / slopes[falling])
+    low, high = _interval(needed[1:], level)
+    value, sizes = float(needed[0]), np.asarray(n)
+    return SampleSize(value, low, high, bool(sizes.min() <= value <= sizes.max()))
+
+
+def _lines(n, values, rng, statistic: str, level: float, resamples: int) -> tuple[Array, Array]:
+    """Slopes and intercepts of the log-log line: of the runs, then of each bootstrap sample."""
     n, values = _checked(n, values)
     one_of("statistic", statistic, STATISTICS)
     if not is_finite(level) or not 0.0 < level < 1.0:
@@ -104,15 +195,19 @@ def slope(
     summary = STATISTICS[statistic]
     centred = np.log(n) - np.log(n).mean()
     weights = centred / (centred @ centred)
-    logs = np.log(summary(values, axis=1))
-    value = float(weights @ logs)
     draws = rng.integers(values.shape[1], size=(resamples, *values.shape))
     resampled = values[np.arange(n.size)[:, None], draws]
-    slopes = np.log(summary(resampled, axis=2)) @ weights
+    logs = np.log(np.vstack([summary(values, axis=1), summary(resampled, axis=2)]))
+    slopes = logs @ weights
+    return slopes, logs.mean(axis=1) - slopes * np.log(n).mean()
+
+
+def _interval(values: Array, level: float) -> tuple[float, float]:
     tail = 50.0 * (1.0 - level)
-    low, high = np.percentile(slopes, [tail, 100.0 - tail])
-    intercept = float(logs.mean() - value * np.log(n).mean())
-    return Slope(value, float(low), float(high), intercept, statistic, level)
+    # Between infinities the linear method would give NaN.
+    method = "linear" if np.isfinite(values).all() else "nearest"
+    low, high = np.percentile(values, [tail, 100.0 - tail], method=method)
+    return float(low), float(high)
 
 
 def _checked(n: Array, values: Array) -> tuple[Array, Array]:

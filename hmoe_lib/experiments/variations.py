@@ -74,49 +74,50 @@ def _place_panels() -> list[Panel]:
     return panels
 
 
-_SIX = log_sizes(1e4, 1e5, 6)
+# The window of the paper, and one at half of it where fits are many or large.
+_PAPER, _HALF = log_sizes(1e4, 1e5, 5), log_sizes(5e3, 5e4, 5)
 
 VARIATIONS = (
     Experiment(
         name="channels",
         panels=_channel_panels(),
-        sizes=_SIX,
-        replicates=8,
+        sizes=_PAPER,
+        replicates=6,
         title="experts fitted once and several times: K = 2, 3, 4, 6, and noise of variance 0.1",
-        core_seconds=600.0,
+        core_seconds=370.0,
     ),
     Experiment(
         name="places",
         panels=_place_panels(),
-        sizes=_SIX,
-        replicates=6,
+        sizes=_HALF,
+        replicates=5,
         title="a gate at each of the five places, K = 3, from starts with three exponents",
-        core_seconds=350.0,
+        core_seconds=130.0,
     ),
     Experiment(
         name="dimension4",
         panels=_searched(2, 4),
-        sizes=_SIX,
-        replicates=6,
+        sizes=_HALF,
+        replicates=5,
         grid=8,
         title="two heads in four dimensions, K = 2 and 3",
-        core_seconds=200.0,
+        core_seconds=100.0,
     ),
     Experiment(
         name="dimension8",
         panels=_searched(2, 8),
-        sizes=_SIX,
+        sizes=_HALF,
         replicates=4,
         grid=4,
         title="two heads in eight dimensions, K = 2 and 3",
-        core_seconds=400.0,
+        core_seconds=250.0,
     ),
     Experiment(
         name="heads",
         panels=[*_searched(1, 2), *_searched(4, 2)],
-        sizes=_SIX,
+        sizes=_HALF,
         replicates=4,
         title="one head and four heads in two dimensions, K = 2 and 3",
-        core_seconds=300.0,
+        core_seconds=200.0,
     ),
 )
