@@ -3,6 +3,7 @@
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
 from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import generator, grid, replicate, run
@@ -24,6 +25,7 @@ __all__ = [
     "DamagedResultError",
     "Experiment",
     "ExperimentResult",
+    "FlatPanel",
     "Optimiser",
     "Panel",
     "SampleSize",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hmoe_lib.experiments.checks import one_of
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.flat_catalogue import FLAT_EXPERIMENTS
 from hmoe_lib.experiments.truths import (
     FURTHER_TRUTHS,
     TRUTH_OUTPUT,
@@ -131,6 +132,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             core_seconds=300.0,
         ),
         *VARIATIONS,
+        *FLAT_EXPERIMENTS,
     )
 }
 

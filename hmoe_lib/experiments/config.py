@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hmoe_lib.activations import activation
 from hmoe_lib.experiments.checks import file_name, integer, items, number, one_of
 from hmoe_lib.experiments.fitting import OPTIMISERS, Optimiser, Start
+from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import KeyGated, LayerGated, Mha, OutputGated, QueryGated, ValueGated
 
@@ -144,7 +145,7 @@ class Experiment:
     ----------
     name : str
         Also the origin of all its random numbers.
-    panels : tuple of Panel
+    panels : tuple of Panel or FlatPanel
         Unique names.
     sizes : tuple of int
         Sample sizes n, increasing.
@@ -177,7 +178,7 @@ class Experiment:
     """
 
     name: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel | FlatPanel, ...]
     sizes: tuple[int, ...]
     replicates: int
     noise_sd: float = 0.1
@@ -192,7 +193,9 @@ class Experiment:
         file_name("variant", self.variant)
         object.__setattr__(self, "panels", items("panels", self.panels))
         object.__setattr__(self, "sizes", items("sizes", self.sizes))
-        if not self.panels or not all(isinstance(panel, Panel) for panel in self.panels):
+        if not self.panels or not all(
+            isinstance(panel, Panel | FlatPanel) for panel in self.panels
+        ):
             raise ValueError("panels: expected at least one Panel, and nothing else")
         names = [panel.name for panel in self.panels]
         if len(set(names)) < len(names):
@@ -264,7 +267,10 @@ class Experiment:
     @classmethod
     def from_dict(cls, values: dict) -> Experiment:
         """Make an experiment from the values of to_dict."""
-        return cls(**{**values, "panels": [Panel.from_dict(p) for p in values["panels"]]})
+        panels = [
+            (FlatPanel if "gate" in panel else Panel).from_dict(panel) for panel in values["panels"]
+        ]
+        return cls(**{**values, "panels": panels})
 
     def hash(self) -> str:
         """Return sha256 of the canonical JSON of all that determines the result."""

@@ -10,8 +10,10 @@ import numpy as np
 
 from hmoe_lib.experiments.checks import one_of
 from hmoe_lib.experiments.config import Experiment
+from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.rates import STATISTICS, SlopeTable, slope
 from hmoe_lib.measures import HierarchicalMeasure, Shape
+from hmoe_lib.mixing import MixingMeasure
 
 Array = np.ndarray
 
@@ -45,6 +47,8 @@ ROW = np.dtype(
         ("reached", "i8"),  # ... that fit the data at least as well as the truth
     ]
 )
+
+_ABSENT = {"f": np.nan, "i": 0}  # what a flat panel's rows do not have
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +112,11 @@ class ExperimentResult:
         rows = np.zeros(len(ordered), dtype=ROW)
         theta = np.full((len(ordered), max((len(r["theta"]) for r in ordered), default=0)), np.nan)
         for index, record in enumerate(ordered):
-            rows[index] = tuple(record[name] for name in ROW.names)
+            rows[index] = tuple(record.get(name, _ABSENT[ROW[name].kind]) for name in ROW.names)
             theta[index, : len(record["theta"])] = record["theta"]
         seconds = np.array([r["seconds"] for r in ordered], dtype=float)
-        history = np.array([r["history"] for r in ordered], dtype=float)
+        none = [np.nan] * len(config.epochs)
+        history = np.array([r.get("history", none) for r in ordered], dtype=float)
         history = history.reshape(len(ordered), len(config.epochs))
         return cls(config, rows, theta, seconds, dict(versions), date, history)
 
@@ -145,13 +150,16 @@ class ExperimentResult:
             self.history[at],
         )
 
-    def measure(self, panel: str, n: int, replicate: int) -> HierarchicalMeasure:
+    def measure(self, panel: str, n: int, replicate: int) -> HierarchicalMeasure | MixingMeasure:
         """Return the fitted measure of one replicate."""
         at = (self.rows["panel"] == panel) & (self.rows["n"] == n)
         (index,) = np.nonzero(at & (self.rows["replicate"] == replicate))
         if index.size == 0:
             raise ValueError(f"replicate: there is no {panel}, n = {n}, replicate {replicate}")
         chosen = self.config.panel(panel)
+        if isinstance(chosen, FlatPanel):
+            origin = chosen.origin()
+            return origin.from_vector(self.theta[index[0], : origin.shape.size])
         truth = chosen.truth
         H, N, K, d = Shape(truth.heads, truth.experts, chosen.channels, truth.dim)
         blank = HierarchicalMeasure(

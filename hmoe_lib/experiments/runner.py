@@ -29,6 +29,7 @@ from hmoe_lib.experiments import store as files
 from hmoe_lib.experiments.catalogue import get
 from hmoe_lib.experiments.checks import integer
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel
+from hmoe_lib.experiments.flat import FlatPanel, flat_record
 from hmoe_lib.experiments.result import ExperimentResult, keys
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.recovery import combinations_error, expert_errors
@@ -180,6 +181,10 @@ def grid(points: int, dim: int) -> Array:
 
 def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
     data, start_rng = map(np.random.default_rng, _seed(config.name, n, number).spawn(2))
+    if isinstance(panel, FlatPanel):
+        points = panel.width * _points(config.grid, panel.dim)
+        record = flat_record(panel, n, config.noise_sd, points, data, start_rng)
+        return {"panel": panel.name, "n": n, "replicate": number, **record}
     model, truth = panel.model(), panel.truth
     noise_sd = config.noise_sd if panel.noise_sd is None else panel.noise_sd
     X, y = model.sample(truth, n, noise_sd=noise_sd, rng=data)
@@ -219,6 +224,13 @@ def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
             for epoch in config.epochs
         ],
     }
+
+
+def _points(points: int, dim: int) -> Array:
+    """A grid on the cube where it can be held, else 10,000 points that are always the same."""
+    if points**dim <= 1_000_000:
+        return grid(points, dim)
+    return generator("points of a cube", dim).uniform(-1.0, 1.0, (10_000, dim))
 
 
 _EXPERT_ERRORS = ("gates", "weights", "single", "shared", "shared_squared")
