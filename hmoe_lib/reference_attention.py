@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-__all__ = ["attention_entry", "gated_attention_entry", "hmoe_entry"]
+__all__ = ["attention_entry", "gated_attention_entry", "hmoe_entry", "sigmoid_attention_entry"]
 
 
 def _score(X, W_Q, W_K, h, i, j, scale, gate):
@@ -66,6 +66,20 @@ def gated_attention_entry(
         return number * phi(sum(X[token, p] * own[p, column] for p in range(X.shape[1])))
 
     return _entry(X, W_Q, W_K, W_V, W_O, i, c, scale, allowed, gate)
+
+
+def sigmoid_attention_entry(X, W_Q, W_K, W_V, W_O, i, c, bias=0.0, scale=None, mask=None) -> float:
+    """Return entry (i, c) of sigmoid attention, counted from 0."""
+    scale, allowed = _defaults(X, W_Q, i, scale, mask)
+    total = 0.0
+    for h in range(W_Q.shape[0]):
+        for j in allowed:
+            score = _score(X, W_Q, W_K, h, i, j, scale, lambda place, number, *at: number) + bias
+            weight = 1.0 / (1.0 + math.exp(-score))
+            for k in range(W_V.shape[2]):
+                value = sum(W_V[h, p, k] * X[j, p] for p in range(X.shape[1]))
+                total += weight * value * W_O[h, k, c]
+    return total
 
 
 def hmoe_entry(G, x, phi_expert=float, phi_channel=float) -> float:

@@ -70,7 +70,7 @@ def split_profile(
     >>> truth = MixingMeasure([[1.0], [0.0]], [0.0, 0.0], [[1.5, 0.3], [-1.0, 0.5]])
     >>> truth = truth.pinned_for(([[False], [True]], [False, True], []))
     >>> X = np.linspace(-2, 2, 200)[:, None]
-    >>> F = split_profile(FlatModel("linear", "tanh"), truth, "router", 0, [0.2, 0.4], X,
+    >>> F = split_profile(FlatModel("linear", "tanh"), truth, "expert", 0, [0.05, 0.1], X,
     ...     rng=np.random.default_rng(0))
     >>> bool(1.8 < np.log2(F[1] / F[0]) < 2.2)
     True

@@ -224,14 +224,14 @@ FLAT_EXPERIMENTS = tuple(
         name=name,
         panels=panels(),
         sizes=log_sizes(1e3, 1e5, 7),
-        replicates=20,
+        replicates=10,
         grid=60,
         title=title,
         core_seconds=seconds,
     )
     for name, panels, title, seconds in (
-        ("gates-cosine", _cosine, "Cosine and perturbed cosine routers", 200.0),
-        ("gates-quadratic", _quadratic, "Monomial and polynomial gates", 300.0),
-        ("gates-sigmoid", _sigmoid, "Sigmoid and softmax gates, regimes R1 and R2", 300.0),
+        ("gates-cosine", _cosine, "Cosine and perturbed cosine routers", 60.0),
+        ("gates-quadratic", _quadratic, "Monomial and polynomial gates", 120.0),
+        ("gates-sigmoid", _sigmoid, "Sigmoid and softmax gates, regimes R1 and R2", 120.0),
     )
 )

@@ -48,7 +48,7 @@ ROW = np.dtype(
     ]
 )
 
-_ABSENT = {"f": np.nan, "i": 0}  # what a flat panel's rows do not have
+_ABSENT = {"f": np.nan, "i": 0, "U": "", "b": False}  # what a flat panel's rows do not have
 
 
 @dataclass(frozen=True, eq=False)
