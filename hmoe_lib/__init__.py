@@ -3,18 +3,25 @@
 Symbol in the book -> object: (omega, M, a) -> HierarchicalMeasure, phi -> Activation,
 f_G -> Mha().predict, g_G -> ValueGated(phi).predict (Setting I) or OutputGated(phi).predict
 (Setting II), V_{h,k} -> voronoi_cells, L_{1,r} -> voronoi_loss_r, L_2 -> voronoi_loss,
-G_n -> fit_least_squares.
+G_n -> fit_least_squares. Densities of flat mixtures: GaussianMoE, MultinomialMoE, ContaminatedMoE,
+fitted by fit_likelihood.
 """
 
 import importlib
 
 from hmoe_lib.activations import ACTIVATIONS, Activation, activation
+from hmoe_lib.densities import ContaminatedMoE, GaussianMoE, MultinomialMoE
 from hmoe_lib.estimation import (
     Box,
     FitResult,
+    LikelihoodFit,
+    fit_em,
     fit_gradient_descent,
     fit_least_squares,
+    fit_likelihood,
+    fit_mixture,
     near_truth_start,
+    split_start,
 )
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import Mha, OutputGated, ValueGated
@@ -26,19 +33,27 @@ __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Box",
+    "ContaminatedMoE",
     "FitResult",
+    "GaussianMoE",
     "HierarchicalMeasure",
+    "LikelihoodFit",
     "Mha",
+    "MultinomialMoE",
     "OutputGated",
     "ValueGated",
     "activation",
     "attention",
     "experiments",
+    "fit_em",
     "fit_gradient_descent",
     "fit_least_squares",
+    "fit_likelihood",
+    "fit_mixture",
     "identifiability",
     "near_truth_start",
     "plots",
+    "split_start",
     "voronoi_cells",
     "voronoi_loss",
     "voronoi_loss_r",

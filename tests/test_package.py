@@ -59,7 +59,8 @@ def test_names_that_do_not_exist():
     "module",
     ["activations", "measures", "blocks", "voronoi", "reference", "models", "models.base",
      "models.formulas", "estimation", "estimation.bounds", "estimation.result",
-     "estimation.starts", "attention"],
+     "estimation.starts", "estimation.em", "estimation.likelihood", "estimation.density_starts",
+     "densities", "cell_losses", "attention"],
 )  # fmt: skip
 def test_modules_declare_what_they_define(module):
     module = importlib.import_module(f"hmoe_lib.{module}")
