@@ -65,6 +65,7 @@ def split_start(
 
     Examples
     --------
+    >>> from hmoe_lib.densities import GaussianMoE
     >>> G = MixingMeasure([[1.0], [0.0]], [0.0, 0.0], [[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]])
     >>> start = split_start(GaussianMoE(), G, 0, nodes=0.5, rng=np.random.default_rng(0))
     >>> start.expert[:2, 1].tolist(), start.note[:20]
@@ -124,6 +125,7 @@ def data_start(
 
     Examples
     --------
+    >>> from hmoe_lib.densities import GaussianMoE
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (60, 1))
     >>> data_start(GaussianMoE(), X, np.abs(X[:, 0]), 2, rng=rng).note
@@ -178,7 +180,7 @@ def fit_mixture(
         :func:`fit_likelihood` after ten steps of EM, or :func:`fit_em` alone.
     rng : numpy.random.Generator
         Source of randomness.
-    **options
+    options : keyword arguments
         Passed to the method.
 
     Returns
@@ -194,6 +196,7 @@ def fit_mixture(
 
     Examples
     --------
+    >>> from hmoe_lib.densities import GaussianMoE
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (400, 1))
     >>> y = np.abs(X[:, 0]) + 0.1 * rng.standard_normal(400)
