@@ -12,10 +12,10 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check serve clean browser bench vendor interactive
+.PHONY: help env book test check serve clean browser bench vendor interactive launch-cells pdf
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stamp holds what was installed and where, so that pip runs again only when one of them changed;
 # it is written last, so that an interrupted installation is repaired by the next call.
@@ -42,6 +42,11 @@ book: env  ## Execute the notebooks and build the site, strictly
 	@echo "Open $(CURDIR)/_build/html/index.html in a browser, or run: make serve"
 
 # Not for `book`: with a backend set from outside, the kernel would show no figure at all.
+# After `book`, whose executed notebooks it uses. CONTRIBUTING lists the Debian packages.
+pdf: env  ## Set the whole book as a PDF (needs xelatex and latexmk)
+	$(VENV)/bin/jupyter-book build . --builder pdflatex -n
+	@echo "The book is $(CURDIR)/_build/latex/gated-attention.pdf"
+
 test: export MPLBACKEND := agg
 test: env  ## Run all tests: library, doctests, notebooks, the book's structure
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=1800 --durations=10 \
@@ -71,6 +76,9 @@ vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
 interactive: export MPLBACKEND := agg
 interactive: env  ## Have the library write anew what the moving figures start from
 	$(PY) book/_ext/export_interactive.py
+
+launch-cells: env  ## Write the cell that fetches the library into every notebook (after a change of `url`)
+	$(PY) book/_ext/launch_cells.py $$($(PY) tests/book/toc.py)
 
 clean:  ## Remove what was built, and keep .venv
 	rm -rf _build .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

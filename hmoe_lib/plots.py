@@ -17,17 +17,18 @@ __all__ = ["COLOURS", "history", "rate_figure", "rate_panel", "reference_line", 
 
 STYLE = Path(__file__).with_name("book.mplstyle")
 
-# Okabe and Ito's palette, its yellows and sky blue left out for lack of contrast on white.
+# Okabe and Ito's palette, its yellows and sky blue left out for lack of contrast on white, its green
+# darker: the other one is the blue to a reader without blue cones (tests/book/test_colours.py).
 COLOURS = {
     "mha": "#D55E00",
     "value": "#0072B2",
-    "output": "#007A5A",
-    "key": "#7B3294",
-    "query": "#A6611A",
-    "layer": "#8B1A3A",
+    "output": "#00694A",
+    "key": "#792B86",
+    "query": "#A83400",
+    "layer": "#7B0C19",
     "theory": "#000000",
     "start": "#767676",
-    "truth": "#AA4499",
+    "truth": "#CC79A7",
 }
 SETTING_NAMES = {
     "mha": "Multi-head attention",

@@ -222,25 +222,32 @@ class Interactive(SphinxDirective):
     """`{interactive} name`: a figure drawn by `_static/interactive/name.js` from the data that
     `make interactive` had the library write to `name.json`; without scripts there is `name.png`.
 
-    The option `alt` says what the picture shows; the content is the caption.
+    The option `alt` says what the picture shows; the content is the caption. A figure whose state is
+    a text has no picture; the table beside it stands for it. `data` names another file of `_static`.
     """
 
     required_arguments = 1
     has_content = True
-    option_spec: ClassVar = {"alt": directives.unchanged_required}
+    option_spec: ClassVar = {
+        "alt": directives.unchanged_required,
+        "data": directives.unchanged_required,
+    }
 
     def run(self):
         name = self.arguments[0]
-        path = Path(self.env.srcdir) / f"book/_static/interactive/{name}.json"
+        static = Path(self.env.srcdir) / "book/_static"
+        path = static / self.options.get("data", f"interactive/{name}.json")
         if not path.is_file():
             raise self.error(f"{path.name} is missing: run `make interactive`")
-        if len(self.options.get("alt", "")) not in ALT:
+        picture = static / f"interactive/{name}.png"
+        if picture.is_file() and len(self.options.get("alt", "")) not in ALT:
             raise self.error("the option alt needs 40 to 300 characters")
         self.env.note_dependency(str(path))
         self.env.metadata[self.env.docname].setdefault("interactive", []).append(name)
         figure = InteractivePlace(name=name, data=json.loads(path.read_text(encoding="utf8")))
-        picture = f"/book/_static/interactive/{name}.png"
-        figure += nodes.image(uri=picture, alt=self.options["alt"], classes=["fallback"])
+        if picture.is_file():
+            uri = f"/book/_static/interactive/{name}.png"
+            figure += nodes.image(uri=uri, alt=self.options["alt"], classes=["fallback"])
         caption = nodes.container(classes=["caption"])
         self.state.nested_parse(self.content, self.content_offset, caption)
         figure += caption

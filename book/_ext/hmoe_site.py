@@ -84,7 +84,8 @@ def run_links(context) -> list[tuple[str, str]]:
     for group in context.get("header_buttons", ()):
         if group.get("label") == "launch-buttons":
             links += [(f"Open on {b['text']}", b["url"]) for b in group["buttons"]]
-    return [*links, ("On your own machine", f"{context['pathto'](RUN_LOCALLY)}#running")]
+    local = context["pathto"](RUN_LOCALLY).removesuffix("#")  # "#" on that page itself
+    return [*links, ("On your own machine", f"{local}#running")]
 
 
 def add_run_line(app, pagename, templatename, context, doctree) -> None:

@@ -1,103 +1,122 @@
-"""Every built page, opened from the file system in Chromium: nothing fails, nothing is fetched.
-
-Run by `make browser`, which installs what it needs beside a Chromium.
+"""Every built page in Chromium: nothing fails, nothing is fetched, nothing is wider than a screen,
+and axe finds no violation in either theme.
 """
 
-import os
-import shutil
-import warnings
 from pathlib import Path
 
 import pytest
+from conftest import REDIRECT, ROOT, SITE, built_pages, opened, skip
 
-ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "_build" / "html"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-REQUIRED = "HMOE_REQUIRE_SITE" in os.environ
-REDIRECT = 'http-equiv="Refresh"'
+WIDTHS = (1280, 768, 320)
+# What axe calls best practices beyond the standard is asked for as well. The second theme has the
+# same elements, so that only the rules about colours are asked again.
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]
+EMPTY_HEADERS = """() => [...document.querySelectorAll("th")]
+  .filter((th) => !th.textContent.trim())
+  .map((th) => th.closest("table").outerHTML.slice(0, 150))"""
+TOO_WIDE = """() => {
+  const page = document.documentElement;
+  if (page.scrollWidth <= page.clientWidth) return [];
+  const wide = [...document.querySelectorAll("body *")].filter((node) => {
+    for (let box = node.parentElement; box; box = box.parentElement)
+      if (box !== document.body && getComputedStyle(box).overflowX !== "visible") return false;
+    return node.getBoundingClientRect().right > page.clientWidth + 1;
+  });
+  const names = wide.slice(0, 3).map((node) => node.outerHTML.slice(0, 150));
+  return [`${page.scrollWidth} of ${page.clientWidth}`, ...names];
+}"""
 
 
-def skip(reason: str) -> None:
-    if REQUIRED:
-        pytest.fail(reason)
-    warnings.filterwarnings("always", message="NO PAGE WAS OPENED")
-    warnings.warn(f"NO PAGE WAS OPENED IN A BROWSER: {reason}", stacklevel=2)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    program = next((path for path in map(shutil.which, NAMES) if path), None)
-    if program is None:
-        skip("no Chromium is installed")
+def axe_source() -> str:
     try:
-        from playwright.sync_api import sync_playwright
+        import axe_playwright_python
     except ImportError:
-        skip("playwright is not installed: run `make browser`")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=OPTIONS)
-        yield browser
-        browser.close()
+        skip("axe is not installed: run `make browser`")
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf8")
 
 
-def complaints(browser, path: Path) -> list[str]:
-    """What goes wrong while a page opens from the file system and sets its formulas."""
+def violations(page, rules: list[str]) -> list[str]:
+    """What axe finds, one sentence a rule, with the first places."""
+    # Without preload: axe would fetch style sheets, which a page from a file may not.
+    # Characters of a formula are drawn and do not count as text there; EMPTY_HEADERS asks instead.
+    rules = {"runOnly": rules, "rules": {"empty-table-header": {"enabled": False}}}
+    options = {"resultTypes": ["violations"], "preload": False} | rules
+    result = page.evaluate("(options) => axe.run(document, options)", options)
+    return [
+        f"axe {v['id']}: {v['help']}: {[node['html'][:120] for node in v['nodes'][:3]]}"
+        for v in result["violations"]
+    ]
+
+
+def too_wide(page) -> list[str]:
     found = []
-    page = browser.new_page()
-    page.on("console", lambda m: found.append(f"console: {m.text}") if m.type == "error" else None)
-    page.on("pageerror", lambda error: found.append(f"error: {error}"))
-    page.on("requestfailed", lambda request: found.append(f"failed: {request.url}"))
-    page.on(
-        "request",
-        lambda r: found.append(f"fetched: {r.url}") if r.url.startswith("http") else None,
-    )
-    page.goto(path.as_uri(), wait_until="load")
-    if REDIRECT in path.read_text(encoding="utf8"):
-        # Closing the page on the way would abort the request, and that would look like a failure.
-        target = f"document.location.href != {path.as_uri()!r} && document.readyState == 'complete'"
-        page.wait_for_function(target)
-    if page.locator(".math").count():
-        page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
-        page.evaluate("MathJax.startup.promise")
-        if page.locator("mjx-container").count() < page.locator(".math").count():
-            found.append("MathJax left formulas unset")
-        found += [f"formula: {text}" for text in page.locator("mjx-merror").all_text_contents()]
-    page.close()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        found += [f"too wide at {width} px: {text}" for text in page.evaluate(TOO_WIDE)]
     return found
 
 
-def pages() -> list[Path]:
-    return sorted(SITE.glob("*.html")) + sorted(SITE.glob("book/**/*.html"))
+def complaints(browser, path: Path) -> list[str]:
+    """All that is wrong with a page, which is opened once and then turned dark and made narrow."""
+    with opened(browser, path, color_scheme="light") as (page, found):
+        if REDIRECT in path.read_text(encoding="utf8"):
+            return found
+        page.evaluate(axe_source())
+        for theme, rules in (("light", RULES), ("dark", COLOUR_RULES)):
+            page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+            found += [f"{theme}: {text}" for text in violations(page, rules)]
+        found += [f"empty header: {text}" for text in page.evaluate(EMPTY_HEADERS)]
+        found += too_wide(page)
+    return found
 
 
-def test_every_page(browser):
-    if not pages():
-        skip("the book is not built: run `make book` first")
-    found = {page.relative_to(SITE).as_posix(): complaints(browser, page) for page in pages()}
-    assert {name: problems for name, problems in found.items() if problems} == {}
+def test_there_are_pages(site):
+    assert built_pages() != []
+
+
+@pytest.mark.parametrize("name", built_pages())
+def test_page(browser, site, name):
+    assert complaints(browser, SITE / name) == []
 
 
 MATHJAX = (ROOT / "book/_static/mathjax/tex-mml-chtml.js").as_uri()
-PAGE = '<html><head><script src="{script}"></script></head><body>{body}</body></html>'
+PAGE = (
+    '<!DOCTYPE html><html lang="en"><head><title>A page</title>'
+    '<meta name="viewport" content="width=device-width"><script src="{script}"></script></head>'
+    "<body><main><h1>A page</h1>{body}</main></body></html>"
+)
+
+
+def write(path: Path, body: str) -> Path:
+    path.write_text(PAGE.format(script=MATHJAX, body=body), encoding="utf8")
+    return path
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
         ("<script>nowhere()</script>", "error: nowhere is not defined"),
-        ('<img src="missing.png">', "failed: "),
-        ('<img src="http://localhost:9/x.png">', "fetched: "),
+        ('<img alt="" src="missing.png">', "failed: "),
+        ('<img alt="" src="http://localhost:9/x.png">', "fetched: "),
         (
             r'<p class="math">\(\undefinedenvironment{x} \begin{nothing}\end{nothing}\)</p>',
             "formula",
         ),
         ('<p class="math">no formula</p>', "MathJax left formulas unset"),
+        ('<p style="color: #aaa; background: #fff">pale</p>', "light: axe color-contrast"),
+        (
+            '<style>[data-theme="dark"] p { color: #333; background: #000 }</style><p>dark</p>',
+            "dark: axe color-contrast",
+        ),
+        ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">', "light: axe image-alt"),
+        ("<table><tr><th></th></tr><tr><td>x</td></tr></table>", "empty header"),
+        ('<div style="width: 400px">wide</div>', "too wide at 320 px"),
+        ('<div style="width: 900px">wide</div>', "too wide at 768 px"),
     ],
 )
 def test_a_broken_page_is_noticed(browser, tmp_path, body, reason):
-    path = tmp_path / "page.html"
-    path.write_text(PAGE.format(script=MATHJAX, body=body), encoding="utf8")
+    path = write(tmp_path / "page.html", body)
     assert any(problem.startswith(reason) for problem in complaints(browser, path))
 
 
@@ -111,7 +130,6 @@ def test_a_redirect_is_followed(browser, tmp_path):
 
 
 def test_a_good_page_passes(browser, tmp_path):
-    path = tmp_path / "page.html"
     body = r'<p class="math">\(\boldsymbol{a}^\top x \in \mathbb{R}\)</p>'
-    path.write_text(PAGE.format(script=MATHJAX, body=body), encoding="utf8")
-    assert complaints(browser, path) == []
+    body += '<div style="overflow-x: auto" tabindex="0"><div style="width: 900px">wide</div></div>'
+    assert complaints(browser, write(tmp_path / "page.html", body)) == []
