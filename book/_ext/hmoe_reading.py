@@ -222,8 +222,9 @@ class Interactive(SphinxDirective):
     """`{interactive} name`: a figure drawn by `_static/interactive/name.js` from the data that
     `make interactive` had the library write to `name.json`; without scripts there is `name.png`.
 
-    The option `alt` says what the picture shows; the content is the caption. A figure whose state is
-    a text has no picture; the table beside it stands for it. `data` names another file of `_static`.
+    The option `alt` says what the picture shows; the content is the caption. A figure whose state
+    is a text has no picture; a table of the page stands for it. `data` names another file of
+    `_static`.
     """
 
     required_arguments = 1
