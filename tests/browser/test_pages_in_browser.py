@@ -12,6 +12,12 @@ WIDTHS = (1280, 768, 320)
 # same elements, so that only the rules about colours are asked again.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
+TURN = """async (theme) => {
+  document.documentElement.dataset.theme = theme;
+  const drawn = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  await drawn(); await drawn();
+  await Promise.all(document.getAnimations().map((animation) => animation.finished));
+}"""
 EMPTY_HEADERS = """() => [...document.querySelectorAll("th")]
   .filter((th) => !th.textContent.trim())
   .map((th) => th.closest("table").outerHTML.slice(0, 150))"""
@@ -64,7 +70,7 @@ def complaints(browser, path: Path) -> list[str]:
             return found
         page.evaluate(axe_source())
         for theme, rules in (("light", RULES), ("dark", COLOUR_RULES)):
-            page.evaluate("(theme) => { document.documentElement.dataset.theme = theme }", theme)
+            page.evaluate(TURN, theme)
             found += [f"{theme}: {text}" for text in violations(page, rules)]
         found += [f"empty header: {text}" for text in page.evaluate(EMPTY_HEADERS)]
         found += too_wide(page)
