@@ -17,8 +17,8 @@ __all__ = ["COLOURS", "history", "rate_figure", "rate_panel", "reference_line", 
 
 STYLE = Path(__file__).with_name("book.mplstyle")
 
-# Okabe and Ito's palette, its yellows and sky blue left out for lack of contrast on white, its green
-# darker: the other one is the blue to a reader without blue cones (tests/book/test_colours.py).
+# Okabe and Ito's palette, its yellows and sky blue left out for lack of contrast on white, and its
+# green darker: without blue cones it would be the blue (tests/book/test_colours.py).
 COLOURS = {
     "mha": "#D55E00",
     "value": "#0072B2",
