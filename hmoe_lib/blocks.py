@@ -1,8 +1,13 @@
-"""Samples worked through in blocks, features first: memory does not grow with n."""
+"""Samples worked through in blocks, features first: memory does not grow with n.
+
+Sums over a sample are a map and a reduction: blocks are added inside a part of the sample, the
+sums of the parts in their order. Who computes a part does not change a bit of the result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -12,12 +17,15 @@ from hmoe_lib.arguments import real_array
 
 Array = np.ndarray
 
-__all__ = ["BLOCK_SIZE", "Block", "Samples", "quadratic_features"]
+__all__ = ["BLOCK_SIZE", "PART", "Block", "Samples", "Stream", "quadratic_features"]
 
 # Large enough that the interpreter's cost of about fifty array operations a block is small beside
 # the arithmetic, small enough that the arrays of a block stay in a cache: 2,048 is slower, 8,192
 # no faster (tests/benchmarks).
 BLOCK_SIZE = 6144
+# Blocks a worker adds up in one go. Fixed, since the order of the additions follows from it; long
+# enough (a tenth of a second) that sending a task and its sums to another machine costs little.
+PART = 64
 
 # glibc gives freed memory back to the system and has it zeroed page by page at the next request,
 # which costs as much as the arithmetic. Having freed one large array, it keeps up to twice as much.
@@ -75,6 +83,12 @@ class Samples:
     size : int
         Samples in a block.
 
+    Attributes
+    ----------
+    map : callable
+        Maps the work over the parts, in their order; Python's own map unless an engine of
+        :mod:`hmoe_lib.experiments` puts its own here.
+
     Raises
     ------
     ValueError
@@ -86,6 +100,8 @@ class Samples:
     [3, 2]
     """
 
+    map: Callable[[Callable, Iterable], Iterable] = staticmethod(map)
+
     def __init__(self, X, y=None, size: int = BLOCK_SIZE) -> None:
         self.X = _numbers("X", X, 2, "(n, d)")
         self.y = None if y is None else _numbers("y", y, 1, "(n,)")
@@ -95,7 +111,9 @@ class Samples:
 
     @classmethod
     def pairs(cls, X, y) -> Samples:
-        """Return samples that need their responses."""
+        """Return samples with responses; where X has them already, X itself."""
+        if isinstance(X, Stream) or (isinstance(X, Samples) and y is None and X.y is not None):
+            return X
         if y is None:
             raise ValueError("y: expected shape (n,), got None")
         return cls(X, y)
@@ -110,13 +128,131 @@ class Samples:
 
     def head(self, n: int) -> Samples:
         """Return the first n samples, as views."""
-        return Samples(self.X[:n], None if self.y is None else self.y[:n], self.size)
+        first = Samples(self.X[:n], None if self.y is None else self.y[:n], self.size)
+        first.map = self.map
+        return first
+
+    def sums(self, work: Callable[[Samples], tuple]) -> tuple:
+        """Return the sums over the sample of what work returns for a part of it.
+
+        Parameters
+        ----------
+        work : callable
+            Takes samples, returns a tuple of numbers and arrays.
+
+        Returns
+        -------
+        tuple
+            Added in the order of the parts, whoever computes them, so that the bits are the same
+            for any number of workers.
+
+        Examples
+        --------
+        >>> Samples(np.zeros((5, 2)), np.ones(5)).sums(lambda part: (sum(b.y.sum() for b in part),))
+        (np.float64(5.0),)
+        """
+        parts = iter(self.map(work, self.parts()))
+        total = next(parts)
+        for sums in parts:
+            total = tuple(a + b for a, b in zip(total, sums, strict=True))
+        return total
+
+    def squares(self) -> float:
+        """Return the sum of the squared responses."""
+        return self.y @ self.y
+
+    def parts(self) -> Iterator[Samples]:
+        """Yield the sample in runs of PART blocks."""
+        step = PART * self.size
+        for start in range(0, len(self), step):
+            stop = start + step
+            y = None if self.y is None else self.y[start:stop]
+            yield Samples(self.X[start:stop], y, self.size)
 
     def __iter__(self) -> Iterator[Block]:
         for start in range(0, len(self.X), self.size):
             x = np.ascontiguousarray(self.X[start : start + self.size].T)
             y = None if self.y is None else self.y[start : start + self.size]
             yield Block(x, quadratic_features(x), y)
+
+
+class Stream(Samples):
+    """Samples that are drawn anew, block by block, whenever they are looked at, and never held.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(index)`` returns the :class:`Block` of ``size`` samples with that index, 0, 1, ...;
+        the same numbers at every call, in every process. To be sent to workers it has to be
+        picklable.
+    n : int
+        Number of samples, at least 1; of the last block the first ones are taken.
+    size : int
+        Samples in a block.
+
+    Raises
+    ------
+    ValueError
+        If n is not an integer of at least 1 or, when it is drawn, a block has not its size.
+
+    Examples
+    --------
+    >>> def draw(index):
+    ...     rng = np.random.default_rng([7, index])
+    ...     x = rng.uniform(-1, 1, (2, 4))
+    ...     return Block(x, quadratic_features(x), rng.standard_normal(4))
+    >>> stream = Stream(draw, n=10, size=4)
+    >>> [len(block.y) for block in stream], stream.dim
+    ([4, 4, 2], 2)
+    """
+
+    def __init__(self, draw: Callable[[int], Block], n: int, size: int = BLOCK_SIZE) -> None:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"n: expected an integer >= 1, got {n!r}")
+        self.draw, self.n, self.size, self.first = draw, int(n), size, 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def dim(self) -> int:
+        """d, the number of inputs."""
+        return len(self.draw(self.first).x)
+
+    def head(self, n: int) -> Stream:
+        """Return the first n samples."""
+        first = self._run(self.first, min(n, self.n))
+        first.map = self.map
+        return first
+
+    def squares(self) -> float:
+        """Return the sum of the squared responses."""
+        return self.sums(_squares)[0]
+
+    def parts(self) -> Iterator[Stream]:
+        """Yield the sample in runs of PART blocks."""
+        for at in range(0, self.n, PART * self.size):
+            yield self._run(self.first + at // self.size, min(PART * self.size, self.n - at))
+
+    def __iter__(self) -> Iterator[Block]:
+        for at in range(math.ceil(self.n / self.size)):
+            block = self.draw(self.first + at)
+            if block.x.shape[1:] != (self.size,) or block.y.shape != (self.size,):
+                raise ValueError(
+                    f"draw: expected a block of {self.size} samples, got x {block.x.shape} and "
+                    f"y {block.y.shape}"
+                )
+            width = self.n - at * self.size
+            yield block if width >= self.size else Block(*(part[..., :width] for part in block))
+
+    def _run(self, first: int, n: int) -> Stream:
+        part = Stream(self.draw, n, self.size)
+        part.first = first  # and Python's own map: parts are sent to those who map
+        return part
+
+
+def _squares(samples: Samples) -> tuple[float]:
+    return (sum(block.y @ block.y for block in samples),)
 
 
 def _numbers(name: str, value, ndim: int, form: str) -> Array:

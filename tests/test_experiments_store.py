@@ -20,6 +20,7 @@ from hmoe_lib.experiments import (
     save,
     save_measure,
     store,
+    versions,
 )
 
 TINY = replace(
@@ -262,11 +263,11 @@ def test_a_damaged_cache_is_computed_again(counted, tmp_path):
 
 def test_the_code_hash_sees_modules_that_compute_and_no_others(tmp_path):
     root = store.Path(store.__file__).parents[1]
-    names = {path.relative_to(root).as_posix() for path in store._modules(root)}
+    names = {path.relative_to(root).as_posix() for path in versions._modules(root)}
     assert {"measures.py", "voronoi.py", "estimation/starts.py", "experiments/runner.py"} <= names
     assert any(name.startswith("models") for name in names)
     assert not any(name.startswith(("plots", "pages", "identifiability/")) for name in names)
-    assert store.code_hash() == store.code_hash.__wrapped__()
+    assert versions.code_hash() == versions.code_hash.__wrapped__()
 
 
 def test_the_folder_of_the_cache(tmp_path, monkeypatch):

@@ -34,8 +34,8 @@ def fit_gradient_descent(
     ----------
     model : HierarchicalModel or FlatModel
         Model to fit.
-    X : array_like, shape (n, d)
-    y : array_like, shape (n,)
+    X : array_like, shape (n, d), or Samples
+    y : array_like, shape (n,), or None
     start : HierarchicalMeasure or MixingMeasure
         First iterate.
     step : float, default 0.05

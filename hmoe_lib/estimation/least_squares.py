@@ -23,8 +23,9 @@ __all__ = ["fit_least_squares"]
 
 ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
 WINDOW = 5  # steps whose joint gain decides whether going on is worth it
-COARSE_SHARE = 8  # the coarse stage sees one sample in eight
-COARSE_MINIMUM = 50  # ... but at least this many for each parameter
+SHARE = 8  # a coarse stage sees an eighth of the next one's sample, J^T J an eighth of its own
+SHARE_MINIMUM = 50  # ... but at least this many samples for each parameter
+COARSE_GAIN = 3.0  # where a coarse stage stops: the next one moves further than that anyway
 
 
 def fit_least_squares(
@@ -45,8 +46,9 @@ def fit_least_squares(
     ----------
     model : HierarchicalModel or FlatModel
         Model to fit.
-    X : array_like, shape (n, d)
-    y : array_like, shape (n,)
+    X : array_like, shape (n, d), or Samples
+        Samples with responses, such as a :class:`hmoe_lib.blocks.Stream`, come without y.
+    y : array_like, shape (n,), or None
     start : HierarchicalMeasure or MixingMeasure
         First iterate; its K is the number of channels fitted.
     bounds : Box, optional
@@ -62,7 +64,8 @@ def fit_least_squares(
         Use the exact Hessian where it is positive definite. Slower by half a step, it follows
         the curved valleys of over-specified fits to their bottom.
     coarse : bool, default True
-        Begin on a fixed share of the sample, when n is large enough for it to pay.
+        Begin on a ladder of shares of the sample, an eighth of the next each, as far down as n
+        is large enough for it.
 
     Returns
     -------
@@ -79,7 +82,9 @@ def fit_least_squares(
     -----
     Each step minimises :math:`g^\top \delta + \tfrac12 \delta^\top (J^\top J/n + \lambda D)
     \delta` over the box, D the largest diagonal seen so far; the damping follows Nielsen's rule.
-    :math:`J^\top J` is summed over blocks, so memory does not grow with n.
+    Loss and gradient are those of the whole sample, and so is the minimum that is found;
+    :math:`J^\top J`, which only shapes the way to it, is taken from the first eighth where that
+    is large enough, unless ``newton`` is set. Sums go over blocks, so memory does not grow with n.
 
     Examples
     --------
@@ -96,12 +101,32 @@ def fit_least_squares(
     bounds = Box.around(start) if bounds is None else bounds
     samples, theta = prepare(model, X, y, start, bounds, max_iterations, tolerance)
     shape = start.shape
-    few = max(len(samples) // COARSE_SHARE, COARSE_MINIMUM * shape.size)
     rules = Rules(max_iterations, tolerance, gain, newton)
-    if coarse and 2 * few <= len(samples):
-        theta, *_ = _descend(model, theta, shape, samples.head(few), bounds, rules)
+    rough = rules._replace(gain=max(gain, COARSE_GAIN))
+    for few in _ladder(len(samples), shape.size) if coarse else ():
+        theta, *_ = _descend(model, theta, shape, samples.head(few), bounds, rough)
     theta, status, history, gradient = _descend(model, theta, shape, samples, bounds, rules)
     return make_result(start, bounds, theta, status, history, gradient)
+
+
+def _ladder(n: int, p: int) -> list[int]:
+    """Sizes of the coarse stages, increasing.
+
+    Examples
+    --------
+    >>> _ladder(1_000_000, 46)
+    [2300, 15625, 125000]
+    """
+    sizes = [n]
+    while few := _share(sizes[0], p):
+        sizes.insert(0, few)
+    return sizes[:-1]
+
+
+def _share(n: int, p: int) -> int:
+    """Size of the share of n samples that stands for all of them, 0 if none can."""
+    few = max(n // SHARE, SHARE_MINIMUM * p)
+    return few if 2 * few <= n else 0
 
 
 class Rules(NamedTuple):
@@ -123,27 +148,36 @@ class Rules(NamedTuple):
 def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: Box, rules: Rules):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
 
-    def look(at: Array) -> NormalEquations:
-        return model.normal_equations_at(at, shape, samples, rules.newton)
+    few = 0 if rules.newton else _share(len(samples), shape.size)
+    share = samples.head(few) if few else samples
+
+    def look(at: Array, above: float = np.inf) -> NormalEquations:
+        """Look at a point; where no step begins, since its loss is not below, loss is enough."""
+        if not few:
+            return model.normal_equations_at(at, shape, samples, rules.newton)
+        loss, gradient = model.loss_and_gradient_at(at, shape, samples)
+        if not loss < above:
+            return NormalEquations(loss, gradient / 2.0, None, None)
+        part = model.normal_equations_at(at, shape, share)
+        loss = loss if np.isfinite(part.loss) else np.inf
+        return NormalEquations(loss, gradient / 2.0, part.gram, None)
 
     here = look(theta)
     if not np.isfinite(here.loss):
         return theta, "diverged", [np.inf], np.zeros_like(theta)
     history, status = [here.loss], None
     scale, damping = np.zeros_like(theta), Damping()
-    exact = ROUNDING * (samples.y @ samples.y) / len(samples)
     while status is None and len(history) <= rules.max_iterations:
         scale = np.maximum(scale, np.diag(here.gram))
         step, hessian = _damped_step(theta, here, damping.value, scale, box)
         # The loss is the mean square, the normal equations those of half of it: hence the 2.
         promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
         if promised <= rules.tolerance * here.loss:
-            status = (
-                "converged" if here.loss <= exact else damping.rest(rules.tolerance * here.loss)
-            )
+            exact = here.loss <= ROUNDING * samples.squares() / len(samples)
+            status = "converged" if exact else damping.rest(rules.tolerance * here.loss)
             continue
         trial = box.clip(theta + step)
-        there = look(trial)
+        there = look(trial, here.loss)
         ratio = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
         if ratio > 0:
             theta, here = trial, there

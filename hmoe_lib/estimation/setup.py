@@ -32,7 +32,7 @@ def prepare(
     number("tolerance", tolerance, above=0.0)
     samples = Samples.pairs(X, y)
     if isinstance(start, HierarchicalMeasure) and samples.dim != start.dim:
-        raise ValueError(f"X: expected shape (n, {start.dim}), got {samples.X.shape}")
+        raise ValueError(f"X: expected shape (n, {start.dim}), got ({len(samples)}, {samples.dim})")
     model.matching(start, samples)
     if len(samples) < start.shape.size:
         raise ValueError(

@@ -11,7 +11,7 @@ from hmoe_lib.experiments import store
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, get
 from hmoe_lib.experiments.rates import FEWEST_SIZES
 from hmoe_lib.experiments.result import ExperimentResult
-from hmoe_lib.experiments.runner import run
+from hmoe_lib.experiments.runner import SPREADS, run
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,9 +54,12 @@ def _run(options: argparse.Namespace) -> int:
         store=folder,
         resume=not options.restart,
         panels=options.panel,
+        scheduler=options.scheduler,
+        spread=options.spread,
     )
     _print(result)
-    print(f"time     {_time(time.perf_counter() - began)} with {options.jobs} workers")
+    where = f"on {options.scheduler}" if options.scheduler else f"with {options.jobs} workers"
+    print(f"time     {_time(time.perf_counter() - began)} {where}")
     print(f"stored   {folder / result.config.stem}.npz and .json")
     return 0
 
@@ -97,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--out", type=Path, metavar="DIR", help="folder of the stored result")
     running.add_argument("--jobs", type=int, default=2, metavar="N", help="workers (default 2)")
+    running.add_argument(
+        "--scheduler", metavar="ADDRESS", help="compute on the workers of this Dask scheduler"
+    )
+    running.add_argument(
+        "--spread", choices=SPREADS, default=SPREADS[0], help="what workers share (replicates)"
+    )
     running.add_argument("--no-progress", action="store_true", help="no progress bar")
     running.add_argument(
         "--restart", action="store_true", help="forget the replicates of a stopped run"

@@ -99,6 +99,15 @@ EXPERIMENTS: dict[str, Experiment] = {
             core_seconds=200.0,
         ),
         Experiment(
+            name="beyond-1e5",
+            panels=_figure1_panels(),
+            sizes=log_sizes(1e5, 1e7, 5),
+            replicates=3,
+            streamed=True,
+            title="Figure 1 two decades further, to n = 1e7, from data that are never held",
+            core_seconds=1500.0,
+        ),
+        Experiment(
             name="protocol",
             panels=_protocol_panels(),
             sizes=log_sizes(1e4, 1e5, 10),

@@ -157,6 +157,9 @@ class Experiment:
         Points an axis of the midpoint grid on which functions are compared.
     epochs : tuple of int, default ()
         Steps, from 0, at which the loss of each fit is kept in the result.
+    streamed : bool, default False
+        Draw the data block by block, anew in every pass, and never hold them. The numbers are
+        others than those drawn at once.
     variant : str, default "full"
         What :meth:`quick` and :meth:`select` made of it; it does not enter the random numbers.
     title, core_seconds : str, float
@@ -184,6 +187,7 @@ class Experiment:
     noise_sd: float = 0.1
     grid: int = 40
     epochs: tuple[int, ...] = ()
+    streamed: bool = False
     variant: str = "full"
     title: str = ""
     core_seconds: float = 0.0
@@ -210,6 +214,8 @@ class Experiment:
         integer("replicates", self.replicates, least=1)
         integer("grid", self.grid, least=2)
         number("noise_sd", self.noise_sd, least=0.0)
+        if not isinstance(self.streamed, bool):
+            raise ValueError(f"streamed: expected True or False, got {self.streamed!r}")
 
     @property
     def stem(self) -> str:
@@ -259,7 +265,7 @@ class Experiment:
         plain = {key: getattr(self, key) for key in (*_HASHED_FIELDS, *_TEXT_FIELDS)}
         return {
             **plain,
-            **_unless(epochs=(list(self.epochs), [])),
+            **_unless(epochs=(list(self.epochs), []), streamed=(self.streamed, False)),
             "sizes": list(self.sizes),
             "panels": [panel.to_dict() for panel in self.panels],
         }

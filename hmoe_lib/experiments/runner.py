@@ -1,6 +1,6 @@
 """Run an experiment: replicates in parallel, each with random numbers of its own, resumable.
 
-The only module that makes random generators and starts processes.
+The only module that makes random generators.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
-from threadpoolctl import ThreadpoolController
 from tqdm import tqdm
 
+from hmoe_lib.blocks import BLOCK_SIZE, Block, Samples, Stream
 from hmoe_lib.estimation import (
     Box,
     fit_gradient_descent,
@@ -27,11 +25,14 @@ from hmoe_lib.estimation import (
 )
 from hmoe_lib.experiments import store as files
 from hmoe_lib.experiments.catalogue import get
-from hmoe_lib.experiments.checks import integer
+from hmoe_lib.experiments.checks import integer, one_of
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel
+from hmoe_lib.experiments.engine import Engine, LostWorkerError, one_thread
 from hmoe_lib.experiments.flat import FlatPanel, flat_record
 from hmoe_lib.experiments.result import ExperimentResult, keys
+from hmoe_lib.experiments.versions import versions
 from hmoe_lib.measures import HierarchicalMeasure
+from hmoe_lib.models.base import HierarchicalModel
 from hmoe_lib.recovery import combinations_error, expert_errors
 from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
 
@@ -45,8 +46,7 @@ _ESTIMATORS = {
 }
 
 
-class LostWorkerError(OSError):
-    """A worker process was killed from outside; the finished replicates are kept."""
+SPREADS = ("replicates", "blocks")
 
 
 def run(
@@ -58,6 +58,8 @@ def run(
     resume: bool = True,
     panels: str | Iterable[str] | None = None,
     cache: bool = False,
+    scheduler: str | None = None,
+    spread: str = "replicates",
 ) -> ExperimentResult:
     """Run an experiment of the catalogue, or one of the reader's.
 
@@ -79,6 +81,10 @@ def run(
         These panels only; their numbers are those of the full run.
     cache : bool, default False
         Take the result from the local cache if it is there, and keep it there.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers compute, instead of processes of this machine.
+    spread : {"replicates", "blocks"}, default "replicates"
+        What workers share: the replicates, or the blocks of the data of one fit after the other.
 
     Returns
     -------
@@ -90,16 +96,21 @@ def run(
     ValueError
         For an unknown experiment or panel (the closest one is suggested) and for jobs < 1.
     OSError
-        If the folder of the result cannot be written, before anything is computed.
+        If the folder of the result cannot be written or the scheduler does not answer, before
+        anything is computed.
+    BusyError
+        If another process runs the same experiment in the same cache folder.
     LostWorkerError
-        If a worker was killed.
+        If workers were lost three times without a result in between, or the scheduler was.
 
     Notes
     -----
     Replicate r at size n draws its data and its start from ``SeedSequence([hash of the
     experiment's name, n, r])``: all panels of a replicate see the same inputs and noise, and no
     number depends on which other replicates run. The engine is joblib's and can be exchanged with
-    ``joblib.parallel_config``; each replicate computes with one BLAS thread in every engine.
+    ``joblib.parallel_config``; each replicate computes with one BLAS thread in every engine. Sums
+    over the blocks of a sample are added in a fixed order, so that no way to spread the work
+    changes a bit.
 
     Examples
     --------
@@ -113,25 +124,30 @@ def run(
     config = get(experiment) if isinstance(experiment, str) else experiment
     if not isinstance(config, Experiment):
         raise ValueError(f"experiment: expected a name or an Experiment, got {experiment!r}")
-    integer("jobs", jobs, least=1)
+    one_of("spread", spread, SPREADS)
+    engine = Engine(jobs, scheduler)
     config = config.select(panels)
     config = config.quick() if quick else config
     if store is not None:
         files.check_folder(store)
-    journal, result = None, files.cached(config) if cache else None
-    if result is None:
-        journal = files.Journal(config)
-        result = _computed(config, journal, jobs, progress, resume)
-        if cache:
-            files.remember(result)
-    if store is not None:
-        files.save(result, store)
-    if journal is not None:
+    journal = files.Journal(config)
+    # Who asks for a cached result waits for the run that is computing it.
+    with journal.locked(wait=cache):
+        result = files.cached(config) if cache else None
+        if result is None:
+            with engine:
+                result = _computed(config, journal, engine, spread, progress, resume)
+            if cache:
+                files.remember(result)
+        if store is not None:
+            files.save(result, store)
         journal.remove()  # not before the result is safe
     return result
 
 
-def replicate(config: Experiment, panel: str, n: int, number: int) -> dict:
+def replicate(
+    config: Experiment, panel: str, n: int, number: int, engine: Engine | None = None
+) -> dict:
     """Compute one replicate: the same numbers as in a full run, to the last bit.
 
     Parameters
@@ -144,6 +160,8 @@ def replicate(config: Experiment, panel: str, n: int, number: int) -> dict:
         Sample size.
     number : int
         Which replicate, from 0.
+    engine : Engine, optional
+        Computes the blocks of the fit; by default this process does.
 
     Returns
     -------
@@ -152,8 +170,7 @@ def replicate(config: Experiment, panel: str, n: int, number: int) -> dict:
     """
     began = time.perf_counter()
     chosen = config.panel(panel)
-    with _blas().limit(limits=1, user_api="blas"):
-        record = _fitted(config, chosen, n, number)
+    record = one_thread(_fitted, config, chosen, n, number, engine)
     return {**record, "seconds": time.perf_counter() - began}
 
 
@@ -179,7 +196,9 @@ def grid(points: int, dim: int) -> Array:
 # ---- one replicate -------------------------------------------------------------------------------
 
 
-def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
+def _fitted(
+    config: Experiment, panel: Panel, n: int, number: int, engine: Engine | None = None
+) -> dict:
     data, start_rng = map(np.random.default_rng, _seed(config.name, n, number).spawn(2))
     if isinstance(panel, FlatPanel):
         points = panel.width * _points(config.grid, panel.dim)
@@ -187,15 +206,19 @@ def _fitted(config: Experiment, panel: Panel, n: int, number: int) -> dict:
         return {"panel": panel.name, "n": n, "replicate": number, **record}
     model, truth = panel.model(), panel.truth
     noise_sd = config.noise_sd if panel.noise_sd is None else panel.noise_sd
-    X, y = model.sample(truth, n, noise_sd=noise_sd, rng=data)
+    if config.streamed:
+        samples = Stream(_Draw(model, truth, noise_sd, (config.name, n, number)), n)
+    else:
+        samples = Samples(*model.sample(truth, n, noise_sd=noise_sd, rng=data))
+    samples.map = map if engine is None else engine.map
     box, estimator = _box(panel), _ESTIMATORS[panel.optimiser.name]
     fits = []
     for _ in range(panel.start.count):
         start = _start(panel, n, box, start_rng)
         options = dict(panel.optimiser.options)
-        fits.append((start, estimator(model, X, y, start, bounds=box, **options)))
+        fits.append((start, estimator(model, samples, None, start, bounds=box, **options)))
     start, fit = min(fits, key=lambda pair: pair[1].loss)
-    truth_loss = float(np.mean((y - model.predict(truth, X)) ** 2))
+    truth_loss = float(model.loss_at(truth.to_vector(), truth.shape, samples))
     points = grid(config.grid, truth.dim)
     losses = _losses(model, fit.measure, truth, points)
     error = model.predict(fit.measure, points) - model.predict(truth, points)
@@ -234,6 +257,20 @@ def _points(points: int, dim: int) -> Array:
 
 
 _EXPERT_ERRORS = ("gates", "weights", "single", "shared", "shared_squared")
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Draws block after block: each has random numbers of its own, so that no order matters."""
+
+    model: HierarchicalModel
+    truth: HierarchicalMeasure
+    noise_sd: float
+    origin: tuple[str | int, ...]
+
+    def __call__(self, index: int) -> Block:
+        rng = generator(*self.origin, "block", index)
+        return self.model.sample_block(self.truth, BLOCK_SIZE, self.noise_sd, rng=rng)
 
 
 def _start(panel: Panel, n: int, box: Box | None, rng: np.random.Generator):
@@ -275,17 +312,16 @@ def _seed(*origin: str | int) -> np.random.SeedSequence:
     return np.random.SeedSequence(words)
 
 
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    # Sums of BLAS depend on its number of threads, so a replicate always has one of its own.
-    return ThreadpoolController()
-
-
 # ---- many replicates -----------------------------------------------------------------------------
 
 
 def _computed(
-    config: Experiment, journal: files.Journal, jobs: int, progress: bool, resume: bool
+    config: Experiment,
+    journal: files.Journal,
+    engine: Engine,
+    spread: str,
+    progress: bool,
+    resume: bool,
 ) -> ExperimentResult:
     if not resume:
         journal.remove()
@@ -299,24 +335,20 @@ def _computed(
         desc=config.stem,
         unit="fit",
     ) as bar:
-        for record in _parallel(config, todo, jobs):
+        for record in _records(config, todo, engine, spread):
             journal.append(record)
             records[_key(record)] = record
             bar.update()
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    return ExperimentResult.from_records(config, records.values(), files.versions(), date)
+    return ExperimentResult.from_records(config, records.values(), versions(), date)
 
 
-def _parallel(config: Experiment, todo: list, jobs: int) -> Iterator[dict]:
-    jobs = min(jobs, len(todo)) or 1
-    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-    try:
-        yield from parallel(delayed(replicate)(config, *key) for key in todo)
-    except BrokenExecutor:
-        raise LostWorkerError(
-            "a worker was killed, perhaps for want of memory; the finished replicates are kept, "
-            "and the same call goes on from them"
-        ) from None
+def _records(config: Experiment, todo: list, engine: Engine, spread: str) -> Iterator[dict]:
+    if spread == "replicates":
+        yield from engine.unordered(replicate, [(config, *key) for key in todo])
+    else:
+        for key in todo:
+            yield replicate(config, *key, engine)
 
 
 def _key(record: dict) -> tuple[str, int, int]:

@@ -10,39 +10,41 @@ import hashlib
 import io
 import json
 import os
-import platform
+import time
 import zlib
 from collections.abc import Iterator
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 from hmoe_lib.experiments.catalogue import declared
 from hmoe_lib.experiments.config import Experiment
 from hmoe_lib.experiments.result import ROW, ExperimentResult
+from hmoe_lib.experiments.versions import versions
 from hmoe_lib.measures import HierarchicalMeasure
 
 __all__ = [
+    "BusyError",
     "DamagedResultError",
     "Journal",
     "StaleResultError",
     "cache_folder",
     "cached",
     "check_folder",
-    "code_hash",
     "load",
     "load_measure",
     "remember",
     "save",
     "save_measure",
-    "versions",
 ]
 
 FORMAT = "hmoe result 1"
-# Modules no experiment can import (the import contracts say so): a change there keeps the cache.
-_UPSTAIRS = ("plots.py", "pages.py", "reference", "exercises", "identifiability")
 
 
 class StaleResultError(ValueError):
@@ -51,6 +53,10 @@ class StaleResultError(ValueError):
 
 class DamagedResultError(ValueError):
     """A stored result cannot be read, or is not what was written."""
+
+
+class BusyError(OSError):
+    """Another process runs the same experiment in the same cache folder."""
 
 
 # ---- results -------------------------------------------------------------------------------------
@@ -193,6 +199,26 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{config.stem}-{_key(config)}.jsonl"
 
+    @contextmanager
+    def locked(self, wait: bool = False) -> Iterator[None]:
+        """Keep other processes from this journal; they raise BusyError, or wait.
+
+        The system gives the lock back when the process ends, however it ends.
+        """
+        path = self.path.with_suffix(".lock")
+        while (file := _lock(path)) is None:
+            if not wait:
+                raise BusyError(
+                    f"another process ({path.read_text(errors='replace') or 'unknown'}) runs this "
+                    f"experiment in {path.parent}; wait for it, or set HMOE_CACHE to another folder"
+                )
+            time.sleep(0.2)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            file.close()
+
     def records(self) -> list[dict]:
         """Return the records whose lines are whole; a truncated or changed line is dropped."""
         if not self.path.exists():
@@ -215,6 +241,27 @@ class Journal:
     def remove(self) -> None:
         """Forget the journal."""
         self.path.unlink(missing_ok=True)
+
+
+def _lock(path: Path):
+    """Return the open, locked file, or None if another process holds it."""
+    file = open(path, "a+")  # noqa: SIM115 (the lock lives as long as the open file)
+    if fcntl is None:  # no such locks: as before, two runs are the reader's own business
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The one who had it may have removed it while we waited: then ours is nobody's.
+        if os.fstat(file.fileno()).st_ino == os.stat(path).st_ino:
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # a file system without locks
+        return file
+    file.close()
+    return None
 
 
 def _sealed(record: dict) -> bytes:
@@ -262,38 +309,9 @@ def remember(result: ExperimentResult) -> None:
     save(result, cache_folder() / "cached" / _key(result.config))
 
 
-@cache
-def code_hash() -> str:
-    """Return sha256 of the library's modules that an experiment may depend on."""
-    root = Path(__file__).resolve().parents[1]
-    mark = hashlib.sha256()
-    for path in _modules(root):
-        mark.update(path.relative_to(root).as_posix().encode() + b"\0")
-        mark.update(path.read_bytes() + b"\0")
-    return mark.hexdigest()
-
-
-def _modules(root: Path) -> Iterator[Path]:
-    for path in sorted(root.rglob("*.py")):
-        if not path.relative_to(root).parts[0].startswith(_UPSTAIRS):
-            yield path
-
-
 def _key(config: Experiment) -> str:
     parts = [config.hash(), json.dumps(versions(), sort_keys=True)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Return the versions a result may depend on."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("numpy", "scipy", "hmoe-lib"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # run from a folder that was never installed
-            found[package] = "unknown"
-    return {**found, "code": code_hash()}
 
 
 # ---- measures and bytes --------------------------------------------------------------------------

@@ -6,13 +6,14 @@ arrays are features first: scores and gates (H, N, B), experts (H, N, K, B), cha
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
 from hmoe_lib.arguments import number
-from hmoe_lib.blocks import Block, Samples
+from hmoe_lib.blocks import Block, Samples, quadratic_features
 from hmoe_lib.measures import HierarchicalMeasure, Shape
 from hmoe_lib.models.formulas import Curvature
 
@@ -76,29 +77,52 @@ class RegressionModel:
 
     # ---- for estimators: parameter vectors, samples already checked --------------------------
 
-    @quiet
     def loss_at(self, theta: Array, shape, samples: Samples) -> float:
         """Return the mean squared residual at a parameter vector."""
-        parts = shape.split(theta)
-        total = 0.0
-        for block in samples:
-            r = self._value(parts, block) - block.y
-            total += r @ r
+        (total,) = samples.sums(partial(self._loss_sums, theta, shape))
         return total / len(samples)
 
     def loss_and_gradient_at(self, theta: Array, shape, samples: Samples) -> tuple[float, Array]:
         """Return the mean squared residual and its gradient at a parameter vector."""
-        loss, gradient, *_ = self.normal_equations_at(theta, shape, samples)
-        return loss, 2.0 * gradient
+        total, gradient = samples.sums(partial(self._gradient_sums, theta, shape))
+        return usable(total, gradient) / len(samples), gradient * (2.0 / len(samples))
 
     @quiet
     def normal_equations_at(
         self, theta: Array, shape, samples: Samples, curvature: bool = False
     ) -> NormalEquations:
         """Return the normal equations at a parameter vector; the curvature only on demand."""
+        work = partial(self._normal_sums, theta, shape, curvature)
+        loss, *means = (sums / len(samples) for sums in samples.sums(work))
+        gradient, gram, second = self._normal_equations(theta, shape, means)
+        finite = usable(loss, gradient, gram, *([] if second is None else [second]))
+        return NormalEquations(finite, gradient, gram, second)
+
+    # ---- sums over a part of the sample: what workers compute --------------------------------
+
+    @quiet
+    def _loss_sums(self, theta: Array, shape, samples: Samples) -> tuple[float]:
+        parts, total = shape.split(theta), 0.0
+        for block in samples:
+            r = self._value(parts, block) - block.y
+            total += r @ r
+        return (total,)
+
+    @quiet
+    def _gradient_sums(self, theta: Array, shape, samples: Samples) -> tuple[float, Array]:
+        parts, total, gradient = shape.split(theta), 0.0, np.zeros(shape.size)
+        for block in samples:
+            f, J = self._jacobian(parts, block)
+            r = f - block.y
+            total += r @ r
+            gradient += J @ r
+        return total, gradient
+
+    @quiet
+    def _normal_sums(self, theta: Array, shape, curvature: bool, samples: Samples) -> tuple:
         parts = shape.split(theta)
         total, gradient, gram = 0.0, np.zeros(shape.size), np.zeros((shape.size, shape.size))
-        sums = self._no_curvature(shape) if curvature else None
+        sums = self._no_curvature(shape) if curvature else ()
         for block in samples:
             f, J = (
                 self._second_order(parts, block, sums)
@@ -109,10 +133,13 @@ class RegressionModel:
             total += r @ r
             gradient += J @ r
             gram += J @ J.T
-        n = len(samples)
-        second = sums.matrix(shape) / n if curvature else None
-        loss = usable(total, gradient, gram, *([] if second is None else [second])) / n
-        return NormalEquations(loss, gradient / n, gram / n, second)
+        return total, gradient, gram, *sums
+
+    def _normal_equations(self, theta: Array, shape, means: list) -> tuple:
+        """Gradient, gram and curvature, None where its sums are not there, from the means."""
+        gradient, gram, *sums = means
+        second = type(self._no_curvature(shape))(*sums).matrix(shape) if sums else None
+        return gradient, gram, second
 
     # ---- one formula a model -----------------------------------------------------------------
 
@@ -177,24 +204,30 @@ class HierarchicalModel(RegressionModel):
         X = rng.uniform(-1.0, 1.0, size=(int(n), G.dim))
         return X, self.predict(G, X) + noise_sd * rng.standard_normal(int(n))
 
+    def sample_block(
+        self, G: HierarchicalMeasure, n: int, noise_sd: float, *, rng: np.random.Generator
+    ) -> Block:
+        """Draw what sample draws, without its checks, as the block of a Stream."""
+        x = np.ascontiguousarray(rng.uniform(-1.0, 1.0, size=(n, G.dim)).T)
+        block = Block(x, quadratic_features(x), None)
+        f = self._value(G.shape.split(G.to_vector()), block)
+        return block._replace(y=f + noise_sd * rng.standard_normal(n))
+
     @quiet
-    def loss_and_gradient_at(
-        self, theta: Array, shape: Shape, samples: Samples
-    ) -> tuple[float, Array]:
-        """Return the mean squared residual and its gradient at a parameter vector."""
-        parts = shape.split(theta)
-        total, gradient = 0.0, np.zeros(shape.size)
+    def _gradient_sums(self, theta: Array, shape: Shape, samples: Samples) -> tuple[float, Array]:
+        parts, total, gradient = shape.split(theta), 0.0, np.zeros(shape.size)
         pieces = shape.split(gradient)
         for block in samples:
             total += self._add_gradient(parts, block, pieces)
-        return usable(total, gradient) / len(samples), gradient * (2.0 / len(samples))
+        return total, gradient
 
     def matching(self, G: HierarchicalMeasure, samples: Samples) -> Samples:
         """Return the samples, or refuse what is no measure or of another dimension."""
         _check_measure(G)
         if samples.dim != G.dim:
             raise ValueError(
-                f"X: expected shape (n, {G.dim}) for this measure, got {samples.X.shape}"
+                f"X: expected shape (n, {G.dim}) for this measure, got ({len(samples)}, "
+                f"{samples.dim})"
             )
         return samples
 

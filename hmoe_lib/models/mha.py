@@ -6,7 +6,7 @@ import numpy as np
 
 from hmoe_lib.blocks import Block, Samples
 from hmoe_lib.measures import Shape
-from hmoe_lib.models.base import HierarchicalModel, NormalEquations, quiet, usable
+from hmoe_lib.models.base import HierarchicalModel, quiet
 from hmoe_lib.models.formulas import softmax
 
 Array = np.ndarray
@@ -78,29 +78,33 @@ class Mha(HierarchicalModel):
         return f, _spread(parts) @ features
 
     @quiet
-    def normal_equations_at(
-        self, theta: Array, shape: Shape, samples: Samples, curvature: bool = False
-    ) -> NormalEquations:
-        """Return the normal equations, summed over the few features that f depends on.
+    def _normal_sums(
+        self, theta: Array, shape: Shape, curvature: bool, samples: Samples
+    ) -> tuple[float, Array, Array]:
+        """Sums over the few features that f depends on.
 
         Every derivative is a fixed combination of the s_{h,i} x and s_{h,i} (v_i - f_h) q: the
-        p x p sums follow from those of the features, far fewer than p. The curvature is left at
-        zero: without copies to tell apart, Gauss-Newton converges in a few steps.
+        p x p sums follow from those of the features, far fewer than p.
         """
         parts = shape.split(theta)
-        B = _spread(parts)
-        total, gradient, gram = 0.0, np.zeros(B.shape[1]), np.zeros((B.shape[1],) * 2)
+        size = _spread(parts).shape[1]
+        total, gradient, gram = 0.0, np.zeros(size), np.zeros((size, size))
         for block in samples:
             f, features = self._features(parts, block)
             r = f - block.y
             total += r @ r
             gradient += features @ r
             gram += features @ features.T
-        n = len(samples)
-        gram = B @ gram @ B.T / n
-        gradient = B @ gradient / n
-        loss = usable(total / n, gradient, gram)
-        return NormalEquations(loss, gradient, gram, np.zeros_like(gram))
+        return total, gradient, gram
+
+    def _normal_equations(self, theta: Array, shape: Shape, means: list) -> tuple[Array, ...]:
+        """From features to parameters. The curvature is left at zero: without copies to tell
+        apart, Gauss-Newton converges in a few steps.
+        """
+        gradient, gram = means
+        B = _spread(shape.split(theta))
+        gram = B @ gram @ B.T
+        return B @ gradient, gram, np.zeros_like(gram)
 
     def _collapsed(self, parts, block: Block) -> tuple[Array, Array, Array, Array]:
         """Gates and experts summed over channels (H, N, B), heads (H, B), scores' derivatives."""
