@@ -12,7 +12,7 @@ from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
 from hmoe_lib.estimation.setup import prepare
-from hmoe_lib.estimation.steps import LARGEST_DAMPING, Damping, bounded_step
+from hmoe_lib.estimation.steps import LARGEST_DAMPING, SMALLEST_DAMPING, Damping, bounded_step
 from hmoe_lib.measures import HierarchicalMeasure, Shape
 from hmoe_lib.mixing import Layout, MixingMeasure
 from hmoe_lib.models import NormalEquations
@@ -21,6 +21,7 @@ Array = np.ndarray
 
 __all__ = ["fit_least_squares"]
 
+LESS_DAMPING = (1.0, 1e-2, 1e-4, 1e-7, SMALLEST_DAMPING)  # tried before a slow descent ends
 ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
 WINDOW = 5  # steps whose joint gain decides whether going on is worth it
 SHARE = 8  # a coarse stage sees an eighth of the next one's sample, J^T J an eighth of its own
@@ -39,6 +40,7 @@ def fit_least_squares(
     gain: float = 0.01,
     newton: bool = False,
     coarse: bool = True,
+    shares: bool = False,
 ) -> FitResult:
     r"""Minimise the mean squared residual inside a box.
 
@@ -64,8 +66,10 @@ def fit_least_squares(
         Use the exact Hessian where it is positive definite. Slower by half a step, it follows
         the curved valleys of over-specified fits to their bottom.
     coarse : bool, default True
-        Begin on a ladder of shares of the sample, an eighth of the next each, as far down as n
-        is large enough for it.
+        Begin on a fixed share of the sample, when n is large enough for it to pay.
+    shares : bool, default False
+        Begin on a ladder of shares, an eighth of the next each, and take :math:`J^\top J` from
+        the first eighth too, where that is large enough: about half the work for large n.
 
     Returns
     -------
@@ -82,9 +86,8 @@ def fit_least_squares(
     -----
     Each step minimises :math:`g^\top \delta + \tfrac12 \delta^\top (J^\top J/n + \lambda D)
     \delta` over the box, D the largest diagonal seen so far; the damping follows Nielsen's rule.
-    Loss and gradient are those of the whole sample, and so is the minimum that is found;
-    :math:`J^\top J`, which only shapes the way to it, is taken from the first eighth where that
-    is large enough, unless ``newton`` is set. Sums go over blocks, so memory does not grow with n.
+    Loss and gradient are always those of the whole sample, and so is the minimum that is found;
+    :math:`J^\top J` only shapes the way to it. Sums go over blocks, so memory does not grow with n.
 
     Examples
     --------
@@ -101,9 +104,10 @@ def fit_least_squares(
     bounds = Box.around(start) if bounds is None else bounds
     samples, theta = prepare(model, X, y, start, bounds, max_iterations, tolerance)
     shape = start.shape
-    rules = Rules(max_iterations, tolerance, gain, newton)
-    rough = rules._replace(gain=max(gain, COARSE_GAIN))
-    for few in _ladder(len(samples), shape.size) if coarse else ():
+    rules = Rules(max_iterations, tolerance, gain, newton, shares)
+    ladder = _ladder(len(samples), shape.size) if coarse else []
+    rough = rules._replace(gain=max(gain, COARSE_GAIN)) if shares else rules
+    for few in ladder if shares else ladder[-1:]:
         theta, *_ = _descend(model, theta, shape, samples.head(few), bounds, rough)
     theta, status, history, gradient = _descend(model, theta, shape, samples, bounds, rules)
     return make_result(start, bounds, theta, status, history, gradient)
@@ -136,44 +140,53 @@ class Rules(NamedTuple):
     tolerance: float
     gain: float
     newton: bool
+    shares: bool = False
 
     def slow(self, history: list[float], n: int) -> bool:
         """Whether the last steps together gained too little to matter statistically."""
         if len(history) <= WINDOW:
             return False
-        decrease = history[-1 - WINDOW] - history[-1]
-        return decrease * n / 2 < self.gain * history[-1]
+        return not self.matters(history[-1 - WINDOW] - history[-1], history[-1], n)
+
+    def matters(self, decrease: float, loss: float, n: int) -> bool:
+        """Whether a decrease of the loss matters statistically."""
+        return decrease * n / 2 >= self.gain * loss
+
+
+class Surface:
+    """The loss on one sample as a function of the parameters, and how it bends."""
+
+    def __init__(self, model, shape: Shape | Layout, samples: Samples, rules: Rules) -> None:
+        self.model, self.shape, self.samples, self.newton = model, shape, samples, rules.newton
+        shared = rules.shares and not rules.newton
+        few = _share(len(samples), shape.size) if shared else 0
+        self.share = samples.head(few) if few else None
+
+    def look(self, at: Array, above: float = np.inf) -> NormalEquations:
+        """Look at a point; where the loss is not below, no step begins, and it is enough."""
+        if self.share is None:
+            return self.model.normal_equations_at(at, self.shape, self.samples, self.newton)
+        loss, gradient = self.model.loss_and_gradient_at(at, self.shape, self.samples)
+        if not loss < above:
+            return NormalEquations(loss, gradient / 2.0, None, None)
+        share = self.model.normal_equations_at(at, self.shape, self.share)
+        loss = loss if np.isfinite(share.loss) else np.inf
+        return NormalEquations(loss, gradient / 2.0, share.gram, None)
 
 
 def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: Box, rules: Rules):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
-
-    few = 0 if rules.newton else _share(len(samples), shape.size)
-    share = samples.head(few) if few else samples
-
-    def look(at: Array, above: float = np.inf) -> NormalEquations:
-        """Look at a point; where no step begins, since its loss is not below, loss is enough."""
-        if not few:
-            return model.normal_equations_at(at, shape, samples, rules.newton)
-        loss, gradient = model.loss_and_gradient_at(at, shape, samples)
-        if not loss < above:
-            return NormalEquations(loss, gradient / 2.0, None, None)
-        part = model.normal_equations_at(at, shape, share)
-        loss = loss if np.isfinite(part.loss) else np.inf
-        return NormalEquations(loss, gradient / 2.0, part.gram, None)
-
+    look = Surface(model, shape, samples, rules).look
     here = look(theta)
     if not np.isfinite(here.loss):
         return theta, "diverged", [np.inf], np.zeros_like(theta)
-    history, status = [here.loss], None
+    history, status, fresh = [here.loss], None, 0
     scale, damping = np.zeros_like(theta), Damping()
     while status is None and len(history) <= rules.max_iterations:
         scale = np.maximum(scale, np.diag(here.gram))
-        step, hessian = _damped_step(theta, here, damping.value, scale, box)
-        # The loss is the mean square, the normal equations those of half of it: hence the 2.
-        promised = -2.0 * (here.gradient @ step) - step @ hessian @ step
+        step, promised = _damped_step(theta, here, damping.value, scale, box)
         if promised <= rules.tolerance * here.loss:
-            exact = here.loss <= ROUNDING * samples.squares() / len(samples)
+            exact = _exact(here.loss, samples)
             status = "converged" if exact else damping.rest(rules.tolerance * here.loss)
             continue
         trial = box.clip(theta + step)
@@ -183,15 +196,50 @@ def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: 
             theta, here = trial, there
             history.append(here.loss)
             damping.accept(ratio)
-            status = "converged" if rules.slow(history, len(samples)) else None
         else:
             damping.refuse(promised)
-            status = "stalled" if damping.value > LARGEST_DAMPING else None
+            if damping.value > LARGEST_DAMPING:
+                status = "converged" if _exact(here.loss, samples) else "stalled"
+        if ratio > 0 and rules.slow(history[fresh:], len(samples)):
+            status, longer = _slow_end(
+                look, theta, here, damping.value * scale, box, rules, samples
+            )
+            if longer is not None:
+                theta, here, value = longer
+                history.append(here.loss)
+                scale, damping, fresh = np.zeros_like(theta), Damping(value), len(history) - 1
     return theta, status or "out of steps", history, 2.0 * here.gradient
 
 
+def _slow_end(look, theta: Array, here: NormalEquations, ridge: Array, box, rules, samples):
+    """Say how a descent ends whose steps gained next to nothing, or find a longer step.
+
+    Where damping is as large as the Hessian, perhaps it alone keeps steps short, left over from
+    where the loss was of another scale. Returns (status, None) or (None, (theta, look, damping)).
+    """
+    scale, offer = np.diag(here.gram), 0.0
+    if np.all(ridge <= scale) or _exact(here.loss, samples):
+        return "converged", None
+    for damping in LESS_DAMPING:
+        step, promised = _damped_step(theta, here, damping, scale, box)
+        offer = max(offer, promised)
+        if np.all(damping * scale >= ridge) or not rules.matters(promised, here.loss, len(samples)):
+            continue
+        trial = box.clip(theta + step)
+        there = look(trial, here.loss)
+        if rules.matters(here.loss - there.loss, here.loss, len(samples)):
+            return None, (trial, there, damping)
+    return "stalled" if rules.matters(offer / 100, here.loss, len(samples)) else "converged", None
+
+
+def _exact(loss: float, samples: Samples) -> bool:
+    return loss <= ROUNDING * samples.squares() / len(samples)
+
+
 def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Array, box: Box):
-    """Newton step where the damped Hessian is known and positive definite, else Gauss-Newton's.
+    """Return a step and the decrease of the loss that it promises.
+
+    Newton's step where the damped Hessian is known and positive definite, else Gauss-Newton's.
 
     Where channels are fitted twice, Gauss-Newton alone creeps: the derivative that separates two
     copies vanishes with their distance, and r times the second derivative is as large as its
@@ -202,7 +250,9 @@ def _damped_step(theta: Array, here: NormalEquations, damping: float, scale: Arr
     second = [] if here.curvature is None else [here.gram + here.curvature]
     for hessian in (*second, here.gram):
         try:
-            return bounded_step(theta, here.gradient, hessian + np.diag(ridge), box), hessian
+            step = bounded_step(theta, here.gradient, hessian + np.diag(ridge), box)
         except LinAlgError:
             continue
-    return np.zeros_like(theta), here.gram
+        # The loss is the mean square, the normal equations those of half of it: hence the 2.
+        return step, -2.0 * (here.gradient @ step) - step @ hessian @ step
+    return np.zeros_like(theta), 0.0

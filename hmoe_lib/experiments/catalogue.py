@@ -100,7 +100,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             name="beyond-1e5",
-            panels=_figure1_panels(),
+            panels=[
+                replace(panel, optimiser=Optimiser(options={"shares": True}))
+                for panel in _figure1_panels()
+            ],
             sizes=log_sizes(1e5, 1e7, 5),
             replicates=3,
             streamed=True,

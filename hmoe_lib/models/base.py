@@ -93,10 +93,11 @@ class RegressionModel:
     ) -> NormalEquations:
         """Return the normal equations at a parameter vector; the curvature only on demand."""
         work = partial(self._normal_sums, theta, shape, curvature)
-        loss, *means = (sums / len(samples) for sums in samples.sums(work))
-        gradient, gram, second = self._normal_equations(theta, shape, means)
-        finite = usable(loss, gradient, gram, *([] if second is None else [second]))
-        return NormalEquations(finite, gradient, gram, second)
+        total, *sums = samples.sums(work)
+        found = self._normal_equations(theta, shape, sums)
+        gradient, gram, second = (part if part is None else part / len(samples) for part in found)
+        loss = usable(total, *(part for part in found if part is not None)) / len(samples)
+        return NormalEquations(loss, gradient, gram, second)
 
     # ---- sums over a part of the sample: what workers compute --------------------------------
 
@@ -135,9 +136,9 @@ class RegressionModel:
             gram += J @ J.T
         return total, gradient, gram, *sums
 
-    def _normal_equations(self, theta: Array, shape, means: list) -> tuple:
-        """Gradient, gram and curvature, None where its sums are not there, from the means."""
-        gradient, gram, *sums = means
+    def _normal_equations(self, theta: Array, shape, sums: list) -> tuple:
+        """Gradient, gram and curvature, None where its sums are not there, from the sums."""
+        gradient, gram, *sums = sums
         second = type(self._no_curvature(shape))(*sums).matrix(shape) if sums else None
         return gradient, gram, second
 

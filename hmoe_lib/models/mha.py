@@ -97,11 +97,11 @@ class Mha(HierarchicalModel):
             gram += features @ features.T
         return total, gradient, gram
 
-    def _normal_equations(self, theta: Array, shape: Shape, means: list) -> tuple[Array, ...]:
+    def _normal_equations(self, theta: Array, shape: Shape, sums: list) -> tuple[Array, ...]:
         """From features to parameters. The curvature is left at zero: without copies to tell
         apart, Gauss-Newton converges in a few steps.
         """
-        gradient, gram = means
+        gradient, gram = sums
         B = _spread(shape.split(theta))
         gram = B @ gram @ B.T
         return B @ gradient, gram, np.zeros_like(gram)
