@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -135,8 +136,9 @@ def run(
     with journal.locked(wait=cache):
         result = files.cached(config) if cache else None
         if result is None:
+            work = partial(_records, engine, spread)
             with engine:
-                result = _computed(config, journal, engine, spread, progress, resume)
+                result = _computed(config, journal, work, progress, resume)
             if cache:
                 files.remember(result)
         if store is not None:
@@ -316,12 +318,7 @@ def _seed(*origin: str | int) -> np.random.SeedSequence:
 
 
 def _computed(
-    config: Experiment,
-    journal: files.Journal,
-    engine: Engine,
-    spread: str,
-    progress: bool,
-    resume: bool,
+    config: Experiment, journal: files.Journal, work: Callable, progress: bool, resume: bool
 ) -> ExperimentResult:
     if not resume:
         journal.remove()
@@ -335,7 +332,7 @@ def _computed(
         desc=config.stem,
         unit="fit",
     ) as bar:
-        for record in _records(config, todo, engine, spread):
+        for record in work(config, todo):
             journal.append(record)
             records[_key(record)] = record
             bar.update()
@@ -343,12 +340,10 @@ def _computed(
     return ExperimentResult.from_records(config, records.values(), versions(), date)
 
 
-def _records(config: Experiment, todo: list, engine: Engine, spread: str) -> Iterator[dict]:
+def _records(engine: Engine, spread: str, config: Experiment, todo: list) -> Iterator[dict]:
     if spread == "replicates":
-        yield from engine.unordered(replicate, [(config, *key) for key in todo])
-    else:
-        for key in todo:
-            yield replicate(config, *key, engine)
+        return engine.unordered(replicate, [(config, *key) for key in todo])
+    return (replicate(config, *key, engine) for key in todo)
 
 
 def _key(record: dict) -> tuple[str, int, int]:
