@@ -22,7 +22,7 @@ TINY = replace(
 )
 # More than one part of 64 blocks, so that the blocks of one fit are shared.
 STREAMED = replace(
-    TINY.select("mha-K3"), name="streamed", sizes=(900_000,), replicates=1, streamed=True
+    TINY.select("mha-K3"), name="streamed", sizes=(400_000,), replicates=1, streamed=True
 )
 
 

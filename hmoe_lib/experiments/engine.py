@@ -110,6 +110,7 @@ class Engine:
         # Not by joblib's backend for Dask: it waits for ever for a task whose workers were killed.
         from distributed import as_completed
         from distributed.client import FutureCancelledError
+        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
 
         submit = partial(self._client.submit, _as_here, versions(), function, pure=False)
@@ -119,7 +120,7 @@ class Engine:
                 yield index.pop(future), future.result()
         except KilledWorker:
             raise LostWorkerError(_LOST) from None
-        except FutureCancelledError:
+        except (FutureCancelledError, CommClosedError):
             raise LostWorkerError(
                 f"the scheduler {self.scheduler} was lost; the finished replicates are kept, and "
                 "the same call goes on from them"

@@ -28,14 +28,13 @@ from hmoe_lib.experiments import store as files
 from hmoe_lib.experiments.catalogue import get
 from hmoe_lib.experiments.checks import integer, one_of
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel
+from hmoe_lib.experiments.distances import distances, losses
 from hmoe_lib.experiments.engine import Engine, LostWorkerError, one_thread
 from hmoe_lib.experiments.flat import FlatPanel, flat_record
 from hmoe_lib.experiments.result import ExperimentResult, keys
 from hmoe_lib.experiments.versions import versions
 from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models.base import HierarchicalModel
-from hmoe_lib.recovery import combinations_error, expert_errors
-from hmoe_lib.voronoi import voronoi_loss, voronoi_loss_r
 
 Array = np.ndarray
 
@@ -222,20 +221,15 @@ def _fitted(
     start, fit = min(fits, key=lambda pair: pair[1].loss)
     truth_loss = float(model.loss_at(truth.to_vector(), truth.shape, samples))
     points = grid(config.grid, truth.dim)
-    losses = _losses(model, fit.measure, truth, points)
-    error = model.predict(fit.measure, points) - model.predict(truth, points)
-    experts = expert_errors(fit.measure, truth)
+    found = {}  # where a fit never began, what measures it stays absent from its row
+    if fit.status != "diverged":
+        found = distances(panel, model, fit.measure, points)
+        found["start_loss"] = losses(model, start, truth, points)[panel.loss]
     return {
         "panel": panel.name,
         "n": n,
         "replicate": number,
-        "loss": losses[panel.loss],
-        **{f"loss_{name}": value for name, value in losses.items()},
-        **{f"error_{name}": getattr(experts, name) for name in _EXPERT_ERRORS},
-        "cells_shared": experts.cells_shared,
-        "error_combinations": combinations_error(fit.measure, truth),
-        "function_error": float(np.sqrt(np.mean(error**2))),
-        "start_loss": _losses(model, start, truth, points)[panel.loss],
+        **found,
         "fit_loss": float(fit.loss),
         "truth_loss": truth_loss,
         "status": str(fit.status),
@@ -256,9 +250,6 @@ def _points(points: int, dim: int) -> Array:
     if points**dim <= 1_000_000:
         return grid(points, dim)
     return generator("points of a cube", dim).uniform(-1.0, 1.0, (10_000, dim))
-
-
-_EXPERT_ERRORS = ("gates", "weights", "single", "shared", "shared_squared")
 
 
 @dataclass(frozen=True)
@@ -293,14 +284,6 @@ def _box(panel: Panel) -> Box | None:
     if panel.optimiser.box == "open":
         return Box.nonnegative_weights(panel.truth, channels=panel.channels)
     return Box.around(panel.truth, panel.optimiser.box, channels=panel.channels)
-
-
-def _losses(model, G: HierarchicalMeasure, truth: HierarchicalMeasure, X: Array) -> dict:
-    return {
-        "r1": float(voronoi_loss_r(model, G, truth, X, r=1)),
-        "voronoi": float(voronoi_loss(model, G, truth, X)),
-        "experts": float(expert_errors(G, truth).loss),
-    }
 
 
 def _seed(*origin: str | int) -> np.random.SeedSequence:
