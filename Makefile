@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check serve clean browser bench vendor interactive launch-cells pdf
+.PHONY: help env book test check soak serve clean browser bench vendor interactive launch-cells pdf
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ check: env  ## Lint, formatting, import contracts, spelling
 	$(PY) -m ruff format --check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/codespell
+
+soak: env  ## Fit 500 random problems and check every status (a test fits 40 of them)
+	HMOE_SOAK=500 $(PY) -m pytest -n $(JOBS) tests/test_soak.py
 
 serve: env  ## Show the built site at http://localhost:8000
 	$(PY) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)

@@ -6,7 +6,8 @@ from checks import SEEDS, check_close, check_constant_memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hmoe_lib.blocks import Samples, quadratic_features
+import hmoe_lib as hl
+from hmoe_lib.blocks import BLOCK_SIZE, PART, Block, Samples, Stream, quadratic_features
 
 
 @given(st.integers(1, 5), st.integers(1, 7), SEEDS)
@@ -106,3 +107,102 @@ def test_one_entry_that_is_not_finite(name, bad, place):
 
 def test_huge_finite_entries_are_finite():
     assert len(Samples(np.full((3, 1), 1e308), np.full(3, -1e308))) == 3
+
+
+# ---- parts and streams ---------------------------------------------------------------------------
+
+
+def drawn(index, size=5):
+    rng = np.random.default_rng([3, index])
+    x = rng.uniform(-1, 1, (2, size))
+    return Block(x, quadratic_features(x), rng.standard_normal(size))
+
+
+def held(n, size=5):
+    blocks = [drawn(index) for index in range(-(-n // size))]
+    X, y = (np.concatenate([part for part in parts]) for parts in
+            (([b.x.T for b in blocks]), ([b.y for b in blocks])))  # fmt: skip
+    return Samples(X[:n], y[:n], size=size)
+
+
+def moments(samples):
+    """A sum whose last bits depend on the order of the additions."""
+    total, products = 0.0, np.zeros((2, 3))
+    for block in samples:
+        total += block.y @ block.y
+        products += (block.x * block.y) @ block.q.T
+    return total, products
+
+
+def same(first, second):
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@given(st.integers(1, 3 * PART * 5 + 7))
+@settings(max_examples=30, deadline=None)
+def test_a_stream_is_the_sample_it_would_hold(n):
+    stream, samples = Stream(drawn, n, size=5), held(n)
+    assert (len(stream), stream.dim, stream.squares()) == (n, 2, pytest.approx(samples.squares()))
+    assert same(stream.sums(moments), samples.sums(moments))
+    few = max(1, n // 3)
+    assert same(stream.head(few).sums(moments), samples.head(few).sums(moments))
+    assert sum(len(part) for part in stream.parts()) == n
+    assert all(len(list(part)) <= PART for part in stream.parts())
+
+
+def backwards(work, parts):
+    """Workers that finish in the wrong order, as an engine would get their results."""
+    parts = list(parts)
+    done = {index: work(parts[index]) for index in reversed(range(len(parts)))}
+    return [done[index] for index in range(len(parts))]
+
+
+def test_sums_do_not_depend_on_who_computes_the_parts():
+    stream = Stream(drawn, 5 * PART * 5 + 3, size=5)
+    alone = stream.sums(moments)
+    stream.map = backwards
+    assert same(stream.sums(moments), alone)
+    # Negative control: added in another order, the last bits differ.
+    stream.map = lambda work, parts: reversed(list(map(work, parts)))
+    assert not same(stream.sums(moments), alone)
+
+
+def test_parts_do_not_carry_the_engine_of_the_sample():
+    stream, samples = Stream(drawn, 5 * PART * 2, size=5), held(5 * PART * 2)
+    for source in (stream, samples):
+        source.map = backwards
+        assert source.head(3).map is backwards
+        assert all(part.map is not backwards for part in source.parts())
+
+
+def test_a_block_of_a_stream_is_what_sample_draws():
+    truth = hl.HierarchicalMeasure([[1.5]], [[[[2.0, 1.0], [1.0, 0.0]], [[0.0] * 2] * 2]],
+                                   [[[[1.0, 2.0]], [[3.0, -1.0]]]])  # fmt: skip
+    for model in (hl.Mha(), hl.ValueGated("sigmoid", bias=1.0), hl.OutputGated("tanh")):
+        X, y = model.sample(truth, 100, noise_sd=0.3, rng=np.random.default_rng(5))
+        block = model.sample_block(truth, 100, 0.3, rng=np.random.default_rng(5))
+        assert np.array_equal(block.x.T, X)
+        check_close(block.y, y, 1e-14)
+
+
+def test_the_memory_of_a_stream_does_not_grow_with_it():
+    def draw(index):
+        return drawn(index, BLOCK_SIZE)
+
+    def wasteful(stream):
+        return len([block.x for block in stream])
+
+    check_constant_memory(lambda stream: stream.sums(moments), lambda n: Stream(draw, n))
+    with pytest.raises(AssertionError, match="peaks"):
+        check_constant_memory(wasteful, lambda n: Stream(draw, n))
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True, "10"])
+def test_streams_refuse_a_wrong_size(n):
+    with pytest.raises(ValueError, match="n: expected an integer >= 1"):
+        Stream(drawn, n)
+
+
+def test_a_block_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="draw: expected a block of 7 samples"):
+        list(Stream(drawn, 20, size=7))

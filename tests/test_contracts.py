@@ -46,7 +46,7 @@ def library(tmp_path):
     for name in ("experiments", "identifiability"):
         (package / f"{name}.py").unlink()
         (package / name).mkdir()
-        for module in ("__init__", "runner", "certificates"):
+        for module in ("__init__", "runner", "engine", "certificates"):
             (package / name / f"{module}.py").write_text("", encoding="utf8")
     return tmp_path
 
@@ -65,6 +65,7 @@ def add(library: Path, module: str, line: str) -> None:
         ("activations", "def symbolic():\n    import sympy"),
         ("identifiability/certificates", "import flint, sympy"),
         ("experiments/runner", "import joblib, tqdm"),
+        ("experiments/engine", "import joblib, distributed"),
     ],
 )
 def test_what_the_design_allows_passes(library, module, line):
@@ -89,6 +90,7 @@ def test_what_the_design_allows_passes(library, module, line):
         ("models", "import matplotlib.pyplot"),
         ("estimation", "import joblib"),
         ("experiments/certificates", "import subprocess"),
+        ("experiments/certificates", "import distributed"),
         ("measures", "import myst_nb"),
         ("unplanned", "x = 1"),
     ],

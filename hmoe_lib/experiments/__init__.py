@@ -3,11 +3,13 @@
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
 from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.engine import Engine, LostWorkerError
 from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import generator, grid, replicate, run
 from hmoe_lib.experiments.store import (
+    BusyError,
     DamagedResultError,
     StaleResultError,
     load,
@@ -21,11 +23,14 @@ __all__ = [
     "EXPERIMENTS",
     "TRUTH_OUTPUT",
     "TRUTH_VALUE",
+    "BusyError",
     "Conditioning",
     "DamagedResultError",
+    "Engine",
     "Experiment",
     "ExperimentResult",
     "FlatPanel",
+    "LostWorkerError",
     "Optimiser",
     "Panel",
     "SampleSize",
