@@ -33,6 +33,15 @@ def test_list_tells_what_is_shown_and_what_it_costs(capsys):
         assert text in out
 
 
+def test_every_experiment_says_what_it_shows_and_what_it_costs(capsys):
+    main(["list"])
+    out = capsys.readouterr().out
+    for name, experiment in catalogue.EXPERIMENTS.items():
+        assert len(experiment.title) > 20, name
+        assert experiment.core_seconds > 0, name
+        assert f"{name}\n  shows   {experiment.title}\n" in out
+
+
 def test_run_prints_the_slopes_and_where_they_are(small, capsys):
     out = small / "out"
     assert main(["run", "small", "--jobs", "1", "--out", str(out), "--no-progress"]) == 0

@@ -8,10 +8,12 @@ import machine  # first: it sets the threads of everything that is imported afte
 import costs
 import fits
 import gradients
+import peers
 
 parser = argparse.ArgumentParser(prog="tests/benchmarks", description=__doc__)
 parser.add_argument("--figure1", action="store_true", help="run all 600 fits of Figure 1")
 parser.add_argument("--repetitions", type=int, default=41, help="rounds of the first table")
+parser.add_argument("--only", metavar="WORD", help="sections whose title holds the word")
 options = parser.parse_args()
 
 SECTIONS = {
@@ -19,6 +21,7 @@ SECTIONS = {
         repetitions=options.repetitions
     ),
     "A bounded fit, n = 20,000": fits.report,
+    "The same fit by JAX and PyTorch": peers.report,
     "Memory": costs.memory,
     "Time and n": costs.with_n,
     "Time and the number of parameters p, n = 20,000": costs.with_parameters,
@@ -27,5 +30,7 @@ SECTIONS = {
 
 print(machine.header())
 for title, report in SECTIONS.items():
+    if options.only and options.only not in title:
+        continue
     print(f"\n### {title}\n", flush=True)
     print(report(), flush=True)

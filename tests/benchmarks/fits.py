@@ -62,6 +62,16 @@ def one(n: int, seed: int) -> list[list[str]]:
         return [f"{seed}: {name}", *times, str(steps), f"{loss:.9f}", f"{higher:+.3f}"]
 
     rows = [row(f"hmoe_lib, {fit.status}", ours, fit.iterations, fit.loss)]
+    shared = []
+    took = min(
+        seconds(
+            lambda: shared.append(
+                hl.fit_least_squares(MODEL, X, y, start, bounds=bounds, shares=True)
+            )
+        )
+        for _ in range(3)
+    )
+    rows.append(row("hmoe_lib, shares=True", took, shared[0].iterations, shared[0].loss))
     for rival, name in ((told, "stopped at that loss"), (alone, "its own rule, ftol = 1e-8")):
         took = min(seconds(rival.run) for _ in range(2))
         missed = "" if rival.loss <= rival.target or rival is alone else ", NOT REACHED"

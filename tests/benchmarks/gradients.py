@@ -24,6 +24,28 @@ def bare_exponentials(shape, n: int):
     return run
 
 
+def bare_functions(shape, n: int):
+    """Gates, experts and the experts' derivatives alone, in place: the floor of any numpy code.
+
+    Those of a softmax of two and of a sigmoid are 1 / (1 + exp(-z)); phi' is phi - phi^2.
+    """
+    rows = shape.heads * (shape.experts - 1 + shape.experts * shape.channels)
+    z = np.random.default_rng(0).normal(0.0, 3.0, (rows, BLOCK_SIZE))
+    out, first = np.empty_like(z), np.empty_like(z)
+
+    def run():
+        for start in range(0, n, BLOCK_SIZE):
+            width = min(BLOCK_SIZE, n - start)
+            e, d = out[:, :width], first[:, :width]
+            np.exp(z[:, :width], out=e)
+            e += 1.0
+            np.divide(1.0, e, out=e)
+            np.multiply(e, e, out=d)
+            np.subtract(e, d, out=d)
+
+    return run
+
+
 def agree(results: dict) -> None:
     """All compute the same loss and gradient, to 1e-10 of their size."""
     loss, gradient = results[OURS]
@@ -47,4 +69,5 @@ def report(n: int = 100_000, repetitions: int = 41) -> str:
     agree({name: compute(theta) for name, compute in computed.items()})
     calls = {name: (lambda compute=compute: compute(theta)) for name, compute in computed.items()}
     calls["np.exp alone"] = bare_exponentials(shape, n)
+    calls["gates, experts and their derivatives alone"] = bare_functions(shape, n)
     return ratios(interleaved(calls, repetitions), OURS)
