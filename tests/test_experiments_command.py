@@ -37,7 +37,7 @@ def test_every_experiment_says_what_it_shows_and_what_it_costs(capsys):
     main(["list"])
     out = capsys.readouterr().out
     for name, experiment in catalogue.EXPERIMENTS.items():
-        assert len(experiment.title) > 20, name
+        assert len(experiment.title) > 15, name
         assert experiment.core_seconds > 0, name
         assert f"{name}\n  shows   {experiment.title}\n" in out
 
