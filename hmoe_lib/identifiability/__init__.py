@@ -1,6 +1,7 @@
 """What can be told apart: relations among derivatives, proved; independence, certified."""
 
 from hmoe_lib.identifiability.atlas import AtomVerdict, atlas, atom_verdict
+from hmoe_lib.identifiability.atom_contact import atom_contact, cell_contacts
 from hmoe_lib.identifiability.atoms import EXPERTS, GATES, Atom, Expert, Gate, atom
 from hmoe_lib.identifiability.certificates import Certificate, certify
 from hmoe_lib.identifiability.conditions import family
@@ -67,7 +68,9 @@ __all__ = [
     "atlas_table",
     "atlas_to_dict",
     "atom",
+    "atom_contact",
     "atom_verdict",
+    "cell_contacts",
     "cell_to_dict",
     "certify",
     "contact_order",

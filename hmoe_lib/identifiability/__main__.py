@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from hmoe_lib.identifiability.atlas import atlas, atom_verdict
+from hmoe_lib.identifiability.atom_contact import cell_contacts
 from hmoe_lib.identifiability.atoms import EXPERTS, GATES
 from hmoe_lib.identifiability.export import (
     atlas_for_page,
@@ -47,7 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _atlas(options) -> int:
     if options.atlas:
-        data = atlas_to_dict(atlas())
+        cells = atlas()
+        contacts = {(v.gate, v.expert): cell_contacts(v) for v in cells if options.contacts}
+        data = atlas_to_dict(cells, contacts)
         small = json.dumps(atlas_for_page(data), separators=(",", ":"))
         print(small if options.page else json.dumps(data) if options.json else atlas_table(data))
         return 0
@@ -78,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gate", help=f"a score in x1, x2, x3, or one of {', '.join(GATES)}")
     parser.add_argument("--expert", help=f"a formula, or one of {', '.join(EXPERTS)}")
     parser.add_argument("--atlas", action="store_true", help="every gate by every expert")
+    parser.add_argument("--contacts", action="store_true", help="measure orders of contact too")
     parser.add_argument("--page", action="store_true", help="the atlas as small data for a page")
     parser.add_argument("--condition", choices=CONDITIONS, default="listed")
     parser.add_argument("--setting", choices=SETTINGS, default="I")

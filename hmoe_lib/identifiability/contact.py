@@ -113,16 +113,13 @@ def contact_order(
     deltas = np.sort(np.asarray(deltas, dtype=float))[::-1]
     if len(deltas) < 4 or deltas[-1] <= 0:
         raise ValueError("deltas: expected at least four positive numbers")
-    profile = _Profile(model, truth, coordinate, split, *cube_rule(truth.dim, nodes))
-    distances = profile.distances(deltas)
+    setting = _Profile(model, truth, coordinate, split, *cube_rule(truth.dim, nodes))
+    distances = setting.distances(deltas)
     if identity is not None and not identity.proved:
         raise ValueError("identity: it was not proved")
-    known = distances > FLOOR * profile.scale
-    if identity is not None and not known.any():
+    if identity is not None and not (distances > FLOOR * setting.scale).any():
         return Contact(deltas, distances, np.inf, 0.0, 0.0, proved=True)
-    if known.sum() < 4:
-        return Contact(deltas, distances, np.nan, np.nan, np.nan)
-    return Contact(deltas, distances, *_fit(deltas[known], distances[known]))
+    return judged(deltas, distances, setting.scale)
 
 
 def _fit(deltas: Array, distances: Array) -> tuple[float, float, float]:
@@ -145,6 +142,24 @@ def _checked(truth, coordinate) -> tuple[str, tuple[int, ...]]:
     if any(not 0 <= c < size for c, size in zip(places, sizes, strict=True)):
         raise ValueError(f"coordinate: expected {name} within {sizes}, got {places}")
     return name, places
+
+
+def profile(smallest, zero: Array, deltas: Array) -> Array:
+    """Smallest distances by ``smallest(delta, starts)``, with a start from the one before."""
+    found, previous = [], zero
+    for j, delta in enumerate(deltas):
+        ratio = (delta / deltas[j - 1]) ** 2 if j else 0.0
+        distance, previous = smallest(delta, [zero, ratio * previous])
+        found.append(distance)
+    return np.array(found)
+
+
+def judged(deltas: Array, distances: Array, scale: float) -> Contact:
+    """Fit the order to the distances that are more than rounding."""
+    known = distances > FLOOR * scale
+    if known.sum() < 4:
+        return Contact(deltas, distances, np.nan, np.nan, np.nan)
+    return Contact(deltas, distances, *_fit(deltas[known], distances[known]))
 
 
 class _Profile:
@@ -197,16 +212,14 @@ class _Profile:
     def distances(self, deltas: Array) -> Array:
         """Smallest distance found at each displacement, largest first, warm starts included."""
         theta0 = self.measure.to_vector()
-        found, previous = [], np.zeros(self.spread.shape[1])
-        for j, delta in enumerate(deltas):
+
+        def smallest(delta: float, starts: list[Array]) -> tuple[float, Array]:
             base = theta0.copy()
             base[self.held] += delta * self.signs
-            ratio = (delta / deltas[j - 1]) ** 2 if j else 0.0
-            starts = [np.zeros_like(previous), ratio * previous, *self._apart(delta)]
-            best = min((self._minimise(base, s) for s in starts), key=lambda r: r[0])
-            previous = best[1]
-            found.append(best[0])
-        return np.array(found)
+            starts = [*starts, *self._apart(delta)]
+            return min((self._minimise(base, s) for s in starts), key=lambda r: r[0])
+
+        return profile(smallest, np.zeros(self.spread.shape[1]), deltas)
 
     def _apart(self, delta: float) -> list[Array]:
         """Starts with the pair pulled apart by sqrt(delta): from equal atoms no gradient would."""
@@ -219,26 +232,35 @@ class _Profile:
             starts.append(self.spread.T @ move)
         return starts
 
-    def _residual(self, theta: Array):
-        G = self.measure.from_vector(theta)
-        return self.root * (self.model.predict(G, self.X) - self.target), G
-
     def _minimise(self, base: Array, free: Array) -> tuple[float, Array]:
-        """Levenberg-Marquardt on an orthogonal factor: the normal equations would lose digits."""
-        damping = 1e-3
-        r, G = self._residual(base + self.spread @ free)
-        for _ in range(STEPS):
-            J = self.root[:, None] * (self.model.jacobian(G, self.X) @ self.spread)
-            U, s, Vt = np.linalg.svd(J, full_matrices=False)
-            projected, size, improved = U.T @ r, r @ r, False
-            for _ in range(12):
-                step = -Vt.T @ (s / (s**2 + damping * s[0] ** 2) * projected)
-                r_new, G_new = self._residual(base + self.spread @ (free + step))
-                if r_new @ r_new < size:
-                    free, r, G, improved = free + step, r_new, G_new, True
-                    damping = max(damping / 8, 1e-18)
-                    break
-                damping = min(damping * 5, 1e6)
-            if not improved or size - r @ r < 1e-10 * size or r @ r < (1e-15 * self.scale) ** 2:
+        def measure(free: Array):
+            return self.measure.from_vector(base + self.spread @ free)
+
+        def residual(free: Array) -> Array:
+            return self.root * (self.model.predict(measure(free), self.X) - self.target)
+
+        def jacobian(free: Array) -> Array:
+            J = self.model.jacobian(measure(free), self.X)
+            return self.root[:, None] * (J @ self.spread)
+
+        return descend(residual, jacobian, free, self.scale)
+
+
+def descend(residual, jacobian, free: Array, scale: float) -> tuple[float, Array]:
+    """Levenberg-Marquardt on an orthogonal factor: the normal equations would lose digits."""
+    damping = 1e-3
+    r = residual(free)
+    for _ in range(STEPS):
+        U, s, Vt = np.linalg.svd(jacobian(free), full_matrices=False)
+        projected, size, improved = U.T @ r, r @ r, False
+        for _ in range(12):
+            step = -Vt.T @ (s / (s**2 + damping * s[0] ** 2) * projected)
+            r_new = residual(free + step)
+            if r_new @ r_new < size:
+                free, r, improved = free + step, r_new, True
+                damping = max(damping / 8, 1e-18)
                 break
-        return float(np.linalg.norm(r)), free
+            damping = min(damping * 5, 1e6)
+        if not improved or size - r @ r < 1e-10 * size or r @ r < (1e-15 * scale) ** 2:
+            break
+    return float(np.linalg.norm(r)), free

@@ -45,7 +45,7 @@ def atlas_to_dict(cells: Sequence[AtomVerdict], contacts: dict | None = None) ->
     ----------
     cells : sequence of AtomVerdict
     contacts : dict, optional
-        (gate, expert) to measured orders of contact by coordinate, from :func:`atom_contacts`.
+        (gate, expert) to measured orders of contact by coordinate, from :func:`cell_contacts`.
     """
     contacts = contacts or {}
     found = [cell_to_dict(v, contacts.get((v.gate, v.expert))) for v in cells]
