@@ -301,6 +301,45 @@ def test_the_curvature_lemma_of_sigmoid_gates(split):
     assert lowest > 1e-12 if p.sum() < 1 else abs(lowest) < 1e-12
 
 
+HARMLESS = [k for k, c in CELLS.items() if c["order"] == 2 and k[0] != "top-K"]
+
+
+@pytest.mark.parametrize("key", HARMLESS, ids=" x ".join)
+def test_in_a_mixture_there_are_no_more_relations(key):
+    """The model condition behind order 2, at a truth of two atoms: f is no coordinate any more."""
+    found = engine.examine(engine.mixture_family(engine.atom(*key))).solution
+    stored = [r["text"] for r in CELLS[key]["relations"]]
+    assert found.complete and [str(r) for r in found.relations] == stored
+
+
+def test_a_mixture_of_linear_experts_has_more():
+    family = engine.mixture_family(engine.atom("linear softmax", "affine"))
+    assert len(engine.examine(family).solution.relations) >= 4
+
+
+@pytest.mark.parametrize(
+    ("gate", "expert", "name", "order"),
+    [
+        ("polynomial quadratic", "tanh neuron", "beta", 4),
+        ("monomial quadratic", "tanh neuron", "A", 2),
+        ("linear softmax", "Gaussian density", "b", 4),
+        ("sigmoid, linear score", "GELU neuron", "b", 2),
+    ],
+)
+def test_orders_of_contact_without_noise(gate, expert, name, order):
+    deltas = np.array([0.2, 0.14, 0.1, 0.07]) if order == 4 else np.array([0.06, 0.04, 0.03, 0.02])
+    assert engine.atom_contact(gate, expert, name, deltas).integer == order
+
+
+def test_contacts_that_are_refused():
+    with pytest.raises(ValueError, match="name: expected one of"):
+        engine.atom_contact("temperature", "tanh neuron", "tau")
+    with pytest.raises(ValueError, match="deltas: expected at least four"):
+        engine.atom_contact("linear softmax", "tanh neuron", "b", [0.1, 0.2])
+    with pytest.raises(ValueError, match="expert: a ReLU neuron by its length"):
+        engine.atom_contact("linear softmax", "ReLU neuron", "r")
+
+
 # ---- a reader's own, and bad input ---------------------------------------------------------------
 
 

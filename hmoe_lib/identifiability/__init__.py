@@ -1,6 +1,6 @@
 """What can be told apart: relations among derivatives, proved; independence, certified."""
 
-from hmoe_lib.identifiability.atlas import AtomVerdict, atlas, atom_verdict
+from hmoe_lib.identifiability.atlas import AtomVerdict, atlas, atom_verdict, mixture_family
 from hmoe_lib.identifiability.atom_contact import atom_contact, cell_contacts
 from hmoe_lib.identifiability.atoms import EXPERTS, GATES, Atom, Expert, Gate, atom
 from hmoe_lib.identifiability.certificates import Certificate, certify
@@ -84,6 +84,7 @@ __all__ = [
     "gaussian_relations",
     "gram",
     "homogeneous_split",
+    "mixture_family",
     "ode_test",
     "overfit_system",
     "parse_activation",

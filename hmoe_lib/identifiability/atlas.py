@@ -26,9 +26,11 @@ from hmoe_lib.identifiability.solve import complete
 from hmoe_lib.identifiability.splits import INFINITE, Split, find_splits
 from hmoe_lib.identifiability.structural import Harmless, harmless
 
-__all__ = ["AtomVerdict", "atlas", "atom_verdict"]
+__all__ = ["AtomVerdict", "atlas", "atom_verdict", "mixture_family"]
 
 BIAS = "beta0"
+# Values of the second atom of a mixture, in the order of its parameters.
+OTHER = ("-4/5", "13/10", "-7/10", "2/5", "9/10", "-1/2", "3/5", "-11/10")
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,47 @@ def atlas(gates: Sequence | None = None, experts: Sequence | None = None) -> lis
     gates = list(GATES) if gates is None else gates
     experts = list(EXPERTS) if experts is None else experts
     return [atom_verdict(g, e) for g in gates for e in experts]
+
+
+def mixture_family(a: Atom) -> Family:
+    """Return the derivatives of u in a mixture of two atoms: f is no coordinate any more.
+
+    Parameters
+    ----------
+    a : Atom
+        The atom that is split. The other one, at declared values, has its gate pinned and moves by
+        its expert; under a sigmoid gate nothing is pinned.
+
+    Notes
+    -----
+    If the relations are those of ``a.family()``, they owe nothing to f being free. Then order 2 is
+    the order of contact near this truth, by the model condition and the witness.
+
+    Examples
+    --------
+    >>> from hmoe_lib.identifiability.verdict import examine
+    >>> found = examine(mixture_family(atom("linear softmax", "tanh neuron"))).solution
+    >>> print(*found.relations, found.complete)
+    [d/da u1] - [d2/dbeta db u1] = 0 True
+    """
+    here, there = a.values(), {real(n): rational(v) for n, v in zip(a.names, OTHER, strict=False)}
+    there |= {real(n): here[real(n)] for n in a.shared}
+    there |= {real(n): rational("3/2") for n in a.expert_names if n in {"nu", "r"}}
+    second, moving = a.expression, [n for n in a.names if n in {*a.expert_names, *a.shared}]
+    if a.kind == "softmax":
+        (w, h), (v, k) = ((a.weight().xreplace(s), a.expert.xreplace(s)) for s in (here, there))
+        second = a.expression.xreplace({real("f"): (w * h + v * k) / (w + v)})
+        first = second
+    else:
+        score = a.score + real(BIAS)
+        first, second = a.expression, a.expert / (1 + sympy.exp(-score))
+        there[real(BIAS)] = rational("-3/10")
+        moving = [*a.names, BIAS]
+    definitions = {"u1": Definition(first, here), "u2": Definition(second, there)}
+    listed = [single("u1", by) for by in of_order(2, list(a.names))]
+    listed += [single("u2", (n,)) for n in moving]
+    return Family(f"{a.gate} x {a.experts} in a mixture", a.inputs(first), definitions,
+                  by_order(listed))  # fmt: skip
 
 
 # ---- the parts of a verdict ----------------------------------------------------------------------

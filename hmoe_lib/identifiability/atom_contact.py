@@ -43,9 +43,10 @@ def atom_contact(gate, expert, name: str, deltas=DELTAS, dim: int | None = None)
 
     Examples
     --------
-    >>> [atom_contact(f"{g} quadratic", "tanh neuron", name).integer
-    ...  for g, name in (("polynomial", "beta"), ("polynomial", "a"), ("monomial", "A"))]
-    [4, 2, 2]
+    >>> atom_contact("polynomial quadratic", "tanh neuron", "beta", deltas=WIDE).integer
+    4
+    >>> atom_contact("monomial quadratic", "tanh neuron", "A").integer
+    2
     """
     a = atom(gate, expert, dim)
     own = [n for n in a.names if n not in a.shared]
