@@ -226,6 +226,16 @@ def test_multinomial_rank_table(regime):
         assert (len(family), found.rank, found.complete) == (21, rank, True)
 
 
+@pytest.mark.parametrize("gate", ["linear softmax", "transformed input"])
+def test_two_classes_of_equal_slope_split_along_a_direction(gate):
+    """A square of a direction that is no coordinate; a transformed input does not remove it."""
+    v = engine.atom_verdict(gate, "multinomial", at={"c2": 0, "l2": 0})
+    assert v.word == "slow" and v.mechanisms == ("heat",) and v.harmless.holds is False
+    assert "l1 +- delta, l2 +- 2 delta, l1 + 1/2 delta^2" in [s.text for s in v.splits]
+    cell = json.loads(json.dumps(engine.cell_to_dict(v)))
+    assert engine.recheck_cell(cell) == []
+
+
 def test_contamination_meets_the_pretrained_model():
     """(1 - lam) f0 + lam f: heat in f; f0 of the same form at the same place costs a direction."""
     f = "exp(-(y - b)**2/(2*nu)) / sqrt(nu)"

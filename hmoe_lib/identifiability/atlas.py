@@ -177,7 +177,7 @@ def atom_verdict(gate, expert, dim: int | None = None, at: dict | None = None) -
         harmless=harm,
         splits=splits,
         order=_order(solution, harm, splits),
-        literature=source(a.gate, a.experts),
+        literature=None if at else source(a.gate, a.experts),
         repair=repair(a.gate, splits),
         notes=a.notes,
         seconds=time.process_time() - began,

@@ -87,7 +87,8 @@ class Expert:
     note: str = ""
 
 
-_COSINE = "LIN / ((sqrt(NORM) + {0}) * (sqrt(x1**2 + x2**2) + {0}))"
+_COSINE = "LIN / (sqrt(NORM) * sqrt(x1**2 + x2**2))"
+_PERTURBED = "LIN / ((sqrt(NORM) + 1/2) * (sqrt(x1**2 + x2**2) + 1/2))"
 _UNIT = {"beta1": "3/5", "beta2": "4/5"}
 
 GATES = {
@@ -97,8 +98,8 @@ GATES = {
         Gate("top-K", "LIN", note="linear softmax inside a region where the selection is constant"),
         Gate("polynomial quadratic", "QUAD + LIN"),
         Gate("monomial quadratic", "QUAD"),
-        Gate("cosine", _COSINE.format(0), dim=2, at=_UNIT),
-        Gate("perturbed cosine", _COSINE.format("1/2"), dim=2, at=_UNIT, note="both tau are 1/2"),
+        Gate("cosine", _COSINE, dim=2, at=_UNIT),
+        Gate("perturbed cosine", _PERTURBED, dim=2, at=_UNIT, note="both tau are 1/2"),
         Gate("temperature", "LIN / tau", at={"tau": "3/2"}, shared=("tau",),
              note="the bias is not divided by tau"),
         Gate("activated temperature", "sigmoid(LIN) / tau", at={"tau": "3/2"}, shared=("tau",),

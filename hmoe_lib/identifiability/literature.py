@@ -43,7 +43,7 @@ _GATES = {
 _GENERAL = {
     ("scale", "gate"): "fix a norm of the gate's parameters",
     ("heat", "gate"): "drop the parameter whose square meets a first derivative",
-    ("heat", "expert"): "a known or common variance",
+    ("heat", "expert"): "drop the parameter whose square meets a first derivative",
     ("shift", "expert"): "a nonlinear neuron instead of a linear expert",
     ("scale", "expert"): "fix the length, or a neuron without a free amplitude",
     ("scale", "both"): "a neuron without a free amplitude",
@@ -60,5 +60,7 @@ def repair(gate: str, splits: Sequence[Split]) -> str:
     words = []
     for s in splits:
         known = _GATES.get(gate) if s.side == "gate" else None
+        if s.mechanism == "heat" and "nu " in s.text:
+            known = "a known or common variance"
         words.append(known or _GENERAL.get((s.mechanism, s.side), "change what the relation ties"))
     return "; ".join(dict.fromkeys(words)) or "none needed"

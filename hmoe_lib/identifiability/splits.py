@@ -139,31 +139,48 @@ def _from_relation(atom: Atom, family: Family, relation: Relation) -> Split | No
     """theta + delta v - delta^2 e and theta - delta v - delta^2 e from v^T H v = first order."""
     if not all(c.is_Rational for c in relation.coefficients.values()):
         return None
-    pure, first, weight = {}, {}, sympy.Integer(0)
+    second, first, weight = {}, {}, sympy.Integer(0)
     for i, c in relation.coefficients.items():
         by = family.listed[i].by
-        if len(by) == 2 and by[0] == by[1]:
-            pure[by[0]] = c
+        if len(by) == 2:
+            second[by] = c
         elif len(by) == 1:
             first[by[0]] = c
-        elif by == ():
-            weight = c
         else:
-            return None
-    if len(pure) != 1 or (set(pure) | set(first)) & set(atom.shared):
+            weight = c
+    found = _square(second)
+    if found is None or (set(found[1]) | set(first)) & set(atom.shared):
         return None
-    ((name, size),) = pure.items()
+    size, v = found
     steps = {n: c / (2 * size) for n, c in first.items()}
     share = 1 + DELTA**2 * weight / (2 * size)
-    ends = []
-    for sign in (1, -1):
-        move = {real(n): real(n) + DELTA**2 * c for n, c in steps.items()}
-        move[real(name)] = real(name) + sign * DELTA + DELTA**2 * steps.get(name, 0)
-        ends.append(move)
-    moved = [f"{name} +- delta", *(f"{n} {_signed(c)} delta^2" for n, c in steps.items())]
-    mechanism = "heat" if first else "scale" if name in _lengths(atom) else "shift"
-    side = _side(atom, [name, *first])
+    ends = [
+        {real(n): real(n) + sign * DELTA * v.get(n, 0) + DELTA**2 * steps.get(n, 0)
+         for n in (*v, *steps)}
+        for sign in (1, -1)
+    ]  # fmt: skip
+    moved = [f"{n} +- {'' if abs(c) == 1 else f'{abs(c)} '}delta" for n, c in v.items()]
+    moved += [f"{n} {_signed(c)} delta^2" for n, c in steps.items()]
+    mechanism = "heat" if first else "scale" if set(v) <= _lengths(atom) else "shift"
+    side = _side(atom, [*v, *first])
     return _pair(atom, ends, (share / 2, share / 2), mechanism, side, ", ".join(moved))
+
+
+def _square(second: dict) -> tuple[sympy.Rational, dict[str, sympy.Rational]] | None:
+    """Write the second derivatives as size times the square of one direction, if they are."""
+    lead = next((by[0] for by in second if by[0] == by[1]), None)
+    if lead is None:
+        return None
+    size = second[lead, lead]
+    v = {lead: sympy.Integer(1)}
+    for p, q in second:
+        if lead in (p, q) and p != q:
+            v[q if p == lead else p] = second[p, q] / (2 * size)
+    whole = {}
+    for p, q in itertools.combinations_with_replacement(v, 2):
+        whole[frozenset((p, q))] = size * v[p] * v[q] * (1 if p == q else 2)
+    given = {frozenset(by): c for by, c in second.items()}
+    return (size, v) if whole == given else None
 
 
 def _signed(c: sympy.Rational) -> str:
