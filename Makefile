@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check soak serve clean browser bench vendor interactive launch-cells pdf
+.PHONY: help env book test check soak serve clean browser bench vendor interactive launch-cells pdf cover
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
 interactive: export MPLBACKEND := agg
 interactive: env  ## Have the library write anew what the moving figures start from
 	$(PY) book/_ext/export_interactive.py
+
+cover: export MPLBACKEND := agg
+cover: env  ## Draw the cover anew
+	$(PY) book/_ext/draw_cover.py
 
 launch-cells: env  ## Write the cell that fetches the library into every notebook (after a change of `url`)
 	$(PY) book/_ext/launch_cells.py $$($(PY) tests/book/toc.py)

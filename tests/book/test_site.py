@@ -5,6 +5,7 @@ Looks at `_build/html`; skipped when the book was not built, unless HMOE_REQUIRE
 
 import os
 import re
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -98,6 +99,40 @@ def test_every_page_of_the_toc_is_built():
     assert expected - built == set()
 
 
+def heads_without(text: str) -> list[str]:
+    """What a page of the book does not say of itself to a search engine."""
+    names = {
+        a.get("name") or a.get("property"): a.get("content", "") for _, a in Elements(text).found
+    }
+    wanted = {"description": range(20, 161), "og:title": range(3, 120), "viewport": range(5, 100)}
+    return [name for name, lengths in wanted.items() if len(names.get(name, "")) not in lengths]
+
+
+def test_a_head_without_a_description_is_noticed():
+    good = '<meta name="viewport" content="width=5"><meta property="og:title" content="Title">'
+    described = f'{good}<meta name="description" content="A sentence about it.">'
+    assert heads_without(described) == []
+    assert heads_without(good) == ["description"]
+
+
+def test_every_page_says_what_it_is():
+    built_pages()
+    lacking = {}
+    for page in toc.pages():
+        name = page.relative_to(toc.ROOT).with_suffix(".html")
+        lacking[name.stem] = heads_without((SITE / name).read_text(encoding="utf8"))
+    lacking.pop("bibliography")  # a list without a sentence
+    assert {name: found for name, found in lacking.items() if found} == {}
+
+
+def test_the_archive_holds_every_notebook():
+    built_pages()
+    with zipfile.ZipFile(SITE / "notebooks.zip") as archive:
+        found = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+    expected = {p.relative_to(toc.ROOT).as_posix(): p.read_bytes() for p in toc.notebooks()}
+    assert found == expected
+
+
 def test_notebooks_are_downloaded_not_shown():
     built_pages()
     for page in toc.notebooks():
@@ -106,7 +141,7 @@ def test_notebooks_are_downloaded_not_shown():
         links = [
             a
             for tag, a in Elements(text).found
-            if tag == "a" and a.get("href", "").endswith(name.name)
+            if tag == "a" and a.get("href", "").endswith(name.name) and "://" not in a["href"]
         ]
         assert links and all("download" in link for link in links)
         assert (SITE / "_sources" / name).is_file()

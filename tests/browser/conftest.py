@@ -62,6 +62,8 @@ def opened(browser, path: Path, **options):
     found = []
     context = browser.new_context(**{"reduced_motion": "reduce", **options})
     page = context.new_page()
+    page.requested = set()
+    page.on("request", lambda request: page.requested.add(request.url))
     page.on("console", lambda m: found.append(f"console: {m.text}") if m.type == "error" else None)
     page.on("pageerror", lambda error: found.append(f"error: {error}"))
     page.on("requestfailed", lambda request: found.append(f"failed: {request.url}"))

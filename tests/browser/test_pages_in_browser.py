@@ -2,10 +2,12 @@
 and axe finds no violation in either theme.
 """
 
+import os
 from pathlib import Path
 
 import pytest
 from conftest import REDIRECT, ROOT, SITE, built_pages, opened, skip
+from weigh import LIMIT, weights
 
 WIDTHS = (1280, 768, 320)
 # What axe calls best practices beyond the standard is asked for as well. The second theme has the
@@ -68,6 +70,8 @@ def complaints(browser, path: Path) -> list[str]:
     with opened(browser, path, color_scheme="light") as (page, found):
         if REDIRECT in path.read_text(encoding="utf8"):
             return found
+        text, _ = weights(page.requested)
+        found += [f"heavy: {text} bytes without pictures"] if text > LIMIT else []
         page.evaluate(axe_source())
         for theme, rules in (("light", RULES), ("dark", COLOUR_RULES)):
             page.evaluate(TURN, theme)
@@ -84,6 +88,13 @@ def test_there_are_pages(site):
 @pytest.mark.parametrize("name", built_pages())
 def test_page(browser, site, name):
     assert complaints(browser, SITE / name) == []
+
+
+def test_a_heavy_page_is_noticed(browser, tmp_path):
+    noise = tmp_path / "noise.js"
+    noise.write_text(f"/* {os.urandom(LIMIT).hex()} */", encoding="utf8")
+    path = write(tmp_path / "page.html", '<script src="noise.js"></script>')
+    assert any(problem.startswith("heavy") for problem in complaints(browser, path))
 
 
 MATHJAX = (ROOT / "book/_static/mathjax/tex-mml-chtml.js").as_uri()
