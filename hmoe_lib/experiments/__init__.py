@@ -3,6 +3,7 @@
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
 from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
+from hmoe_lib.experiments.density_catalogue import STUDIES, load_study, run_study
 from hmoe_lib.experiments.engine import Engine, LostWorkerError
 from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
@@ -21,6 +22,7 @@ from hmoe_lib.experiments.truths import declared_truth
 
 __all__ = [
     "EXPERIMENTS",
+    "STUDIES",
     "TRUTH_OUTPUT",
     "TRUTH_VALUE",
     "BusyError",
@@ -45,9 +47,11 @@ __all__ = [
     "grid",
     "load",
     "load_measure",
+    "load_study",
     "log_sizes",
     "replicate",
     "run",
+    "run_study",
     "samples_needed",
     "save",
     "save_measure",

@@ -38,9 +38,11 @@ __all__ = [
     "cached",
     "check_folder",
     "load",
+    "load_arrays",
     "load_measure",
     "remember",
     "save",
+    "save_arrays",
     "save_measure",
 ]
 
@@ -177,6 +179,30 @@ def _read(json_path: Path, npz_path: Path) -> ExperimentResult:
     if result.digest() != about["digest"]:
         raise damaged("its rows do not have its digest")
     return result
+
+
+def save_arrays(stem: str, about: dict, arrays: dict, folder: str | Path) -> None:
+    """Write arrays as STEM.npz and what they are, with the file's checksum, as STEM.json."""
+    numbers = io.BytesIO()
+    np.savez_compressed(numbers, **arrays)
+    about = {**about, "npz_sha256": hashlib.sha256(numbers.getvalue()).hexdigest()}
+    check_folder(folder)
+    _write(Path(folder) / f"{stem}.npz", numbers.getvalue())
+    text = json.dumps(about, indent=1, sort_keys=True) + "\n"
+    _write(Path(folder) / f"{stem}.json", text.encode())
+
+
+def load_arrays(stem: str, folder: str | Path) -> tuple[dict, dict]:
+    """Return what save_arrays wrote, (about, arrays), after checking that it is whole."""
+    try:
+        numbers = (Path(folder) / f"{stem}.npz").read_bytes()
+        about = json.loads((Path(folder) / f"{stem}.json").read_bytes())
+    except ValueError as error:
+        raise DamagedResultError(f"{stem}: the stored result is damaged ({error})") from None
+    if hashlib.sha256(numbers).hexdigest() != about["npz_sha256"]:
+        raise DamagedResultError(f"{stem}: {stem}.npz is not the file that was written")
+    with np.load(io.BytesIO(numbers), allow_pickle=False) as arrays:
+        return about, {name: arrays[name] for name in arrays.files}
 
 
 # ---- journals ------------------------------------------------------------------------------------
