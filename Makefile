@@ -50,7 +50,8 @@ pdf: env  ## Set the whole book as a PDF (needs xelatex and latexmk)
 test: export MPLBACKEND := agg
 test: env  ## Run all tests: library, doctests, notebooks, the book's structure
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=1800 --durations=10 \
-	  tests hmoe_lib $$($(PY) tests/book/toc.py)
+	  --ignore tests/classroom tests hmoe_lib $$($(PY) tests/book/toc.py)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --durations=5 tests/classroom
 
 check: env  ## Lint, formatting, import contracts, spelling
 	$(PY) -m ruff check .
@@ -72,6 +73,19 @@ bench:  ## Compare speeds with JAX, PyTorch and scipy (in .venv-bench, 1.5 GB)
 	@[ -x .venv-bench/bin/python ] || $(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	.venv-bench/bin/python tests/benchmarks $(BENCH)
+
+# A class is a folder; another class, or another year, gets another COURSE and another SEED.
+COURSE ?= course
+.PHONY: classroom release grade
+classroom: env  ## Install what release, grade and their tests need (into .venv, 120 MB)
+	@$(PY) -m pip install --quiet -r requirements-classroom.txt
+
+release: classroom  ## Write the students' notebooks and zips to COURSE (SEED changes the data)
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/book/assignments $(PY) -m classroom.course "$(COURSE)" $(SEED)
+
+grade: classroom  ## Grade the folder SUBMISSIONS: marks, reasons and feedback pages in COURSE
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/book/assignments $(PY) -m classroom.grade "$(COURSE)" \
+	  "$(SUBMISSIONS)" --jobs $(JOBS) $(if $(WRITTEN),--written "$(WRITTEN)")
 
 vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
 	$(PY) book/_ext/vendor.py

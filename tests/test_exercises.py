@@ -140,6 +140,10 @@ def test_a_mistake_is_refused_and_named(name):
     assert words in str(caught.value)
 
 
+def not_written(x, power):
+    raise NotImplementedError()
+
+
 def cases():
     for n in (1, 2, 3):
         yield {"x": np.arange(1.0, n + 1) * 1.37, "power": 2}
@@ -166,12 +170,17 @@ def test_the_counterexample_is_the_smallest_and_its_numbers_are_simple():
         (lambda x, power: x[:0], "shape is (0,), and it should be (1,)"),
         (lambda x, power: x * np.inf, "NaN or infinity"),
         (lambda x: x, "TypeError"),
+        (not_written, "not_written is not written yet: put your code in place of"),
     ],
 )
 def test_what_goes_wrong_is_said(yours, words):
     with pytest.raises(DifferenceError) as caught:
         compare(yours, square, cases())
     assert words in str(caught.value)
+
+
+def test_a_notebook_shows_the_message_and_no_traceback():
+    assert DifferenceError("wrong")._render_traceback_() == ["wrong"]
 
 
 def test_writing_into_the_arguments_does_no_harm():

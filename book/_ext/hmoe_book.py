@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from docutils.nodes import Node
@@ -85,6 +86,21 @@ def notice_looks(app, config) -> None:
     config.hmoe_book_looks = hash_of(Path(app.srcdir), LOOKS)
 
 
+def write_assignments(app, config) -> None:
+    """Write the students' notebooks and zips, to which the page of assignments links.
+
+    They are made from the sources at each build, solutions and hidden tests taken out, so that
+    they cannot differ from what `make release` gives, and no copy of them has to be kept.
+    """
+    folder = Path(app.srcdir) / "book" / "assignments"
+    if folder.is_dir():
+        sys.path.insert(0, str(folder))
+        from classroom.student_version import write_downloads
+
+        sys.path.remove(str(folder))
+        write_downloads(Path(app.srcdir) / "_build" / "assignments")
+
+
 def mark_book_build(app, config) -> None:
     """Tell the kernels that `hmoe_lib.pages.glue` runs inside a build of the book."""
     os.environ["HMOE_BOOK_BUILD"] = "1"
@@ -141,6 +157,7 @@ def setup(app):
         use_cache_of_inputs,
         notice_looks,
         mark_book_build,
+        write_assignments,
         use_templates,
         drop_launch_buttons_without_repository,
     ):

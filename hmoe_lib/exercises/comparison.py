@@ -18,6 +18,10 @@ ROUNDS = 6
 class DifferenceError(AssertionError):
     """Your function and the loops disagree; the message holds the smallest input found."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message alone, not the lines of this module."""
+        return [str(self)]
+
 
 def compare(
     yours: Callable,
@@ -59,10 +63,25 @@ def compare(
     count = 0
     for case in cases:
         count += 1
+        if count == 1:
+            _refuse_unwritten(yours, case)
         if _problem(yours, expected, case):
             case = _simplified(yours, expected, case)
             raise DifferenceError(_report(yours, expected, case, mistakes or {}))
     return f"Well done: {count} inputs, and your results agree with the loops on all of them."
+
+
+def _refuse_unwritten(yours: Callable, case: Case) -> None:
+    try:
+        yours(**_copied(case))
+    except NotImplementedError:
+        name = getattr(yours, "__name__", "your function")
+        text = (
+            f"{name} is not written yet: put your code in place of `raise NotImplementedError()`."
+        )
+        raise DifferenceError(text) from None
+    except Exception:  # is reported with the smallest input
+        return
 
 
 def _copied(case: Case) -> Case:

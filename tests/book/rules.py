@@ -8,6 +8,7 @@ import toc
 import yaml
 
 LONGEST, SHORT = 25, 8
+FEWEST_EXERCISES = 2
 ALT = range(40, 301)
 DRAWS = re.compile(
     r"\bplt\.(?!rcParams|style)|\bsubplots\(|\bsubplot_mosaic\(|\.figure\("
@@ -124,6 +125,19 @@ def unsolved_exercises(text: str) -> list[str]:
     return problems
 
 
+def too_few_exercises(nb) -> list[str]:
+    """A chapter has at least two exercises whose solutions are code with an assertion."""
+    solution, tested = None, set()
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            for directive, argument in re.findall(r"\{(solution-\w+)\} *(\S*)", cell.source):
+                solution = argument if directive == "solution-start" else None
+        elif cell.cell_type == "code" and solution and re.search(r"^ *assert ", cell.source, re.M):
+            tested.add(solution)
+    few = len(tested) < FEWEST_EXERCISES
+    return [f"{len(tested)} exercises have tested solutions, not {FEWEST_EXERCISES}"] * few
+
+
 def absolute_paths(text: str) -> list[str]:
     return [
         f"line {number}: an absolute path of one machine"
@@ -133,16 +147,19 @@ def absolute_paths(text: str) -> list[str]:
 
 
 def toc_gaps(root: Path) -> list[str]:
-    """The table of contents and the page files name the same pages."""
+    """The table of contents and the page files name the same pages; assignments are no pages."""
     contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf8"))
     problems, listed = [], set()
     for entry in toc.entries(contents):
         path = toc.page_file(root, entry)
         if path is None:
             problems.append(f"_toc.yml names {entry}, which does not exist")
+        elif path.relative_to(root).parts[:2] == ("book", "assignments"):
+            problems.append(f"_toc.yml names {entry}, which holds solutions")
         listed.add(path)
     for path in sorted((root / "book").rglob("*")):
-        hidden = any(part.startswith(("_", ".")) for part in path.relative_to(root).parts)
+        parts = path.relative_to(root).parts
+        hidden = any(part.startswith(("_", ".")) for part in parts) or parts[1] == "assignments"
         if path.suffix in (".ipynb", ".md") and not hidden and path not in listed:
             problems.append(f"{path.relative_to(root).as_posix()} is not in _toc.yml")
     return problems

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 import toc
 import yaml
 
@@ -25,8 +26,20 @@ def test_hooks_use_the_pins_of_the_requirements():
     }
 
 
-def test_every_requirement_is_pinned_exactly():
-    lines = (toc.ROOT / "requirements.txt").read_text(encoding="utf8").splitlines()
+@pytest.mark.parametrize(
+    ("file", "first"),
+    [("requirements.txt", "-e ."), ("requirements-classroom.txt", "-r requirements.txt")],
+)
+def test_every_requirement_is_pinned_exactly(file, first):
+    lines = (toc.ROOT / file).read_text(encoding="utf8").splitlines()
     packages = [line for line in lines if line and not line.startswith("#")]
-    assert [line for line in packages if line != "-e ." and not pins(line)] == []
-    assert "-e ." in packages
+    assert [line for line in packages if line != first and not pins(line)] == []
+    assert first in packages
+
+
+def test_no_package_is_pinned_twice():
+    both = [
+        {name.lower() for name in pins((toc.ROOT / file).read_text(encoding="utf8"))}
+        for file in ("requirements.txt", "requirements-classroom.txt")
+    ]
+    assert both[0] & both[1] == set()

@@ -157,6 +157,26 @@ def test_an_exercise_without_its_solution_is_refused(text):
     assert len(rules.unsolved_exercises(text)) == 1
 
 
+def chapter(first="assert x == 1", second="assert x"):
+    cells = []
+    for label, code in (("ex-a", first), ("ex-b", second)):
+        cells += [new_markdown_cell(f"````{{solution-start}} {label}\n:class: dropdown\n````")]
+        cells += [new_code_cell(code), new_markdown_cell("````{solution-end}\n````")]
+    return new_notebook(cells=[*cells, new_code_cell("assert True")])
+
+
+def test_two_tested_solutions_are_enough():
+    assert rules.too_few_exercises(chapter()) == []
+
+
+def test_a_solution_that_asserts_nothing_does_not_count():
+    problems = ["1 exercises have tested solutions, not 2"]
+    assert rules.too_few_exercises(chapter(second="print(x)")) == problems
+    nb = chapter()
+    del nb.cells[3:6]
+    assert rules.too_few_exercises(nb) == problems
+
+
 @pytest.mark.parametrize(
     "path", ["/" + "work/main/x", "'/" + "tmp/x'", "(/" + "home/me/x)", "C:" + "\\x"]
 )
@@ -194,3 +214,15 @@ def test_a_missing_page_is_refused(small_book):
 def test_a_forgotten_page_is_refused(small_book):
     (small_book / "book" / "two.ipynb").write_text("{}", encoding="utf8")
     assert rules.toc_gaps(small_book) == ["book/two.ipynb is not in _toc.yml"]
+
+
+def test_an_assignment_is_no_page_and_must_not_become_one(small_book):
+    source = small_book / "book" / "assignments" / "source.ipynb"
+    source.parent.mkdir()
+    source.write_text("{}", encoding="utf8")
+    assert rules.toc_gaps(small_book) == []
+    with (small_book / "_toc.yml").open("a", encoding="utf8") as contents:
+        contents.write("  - file: book/assignments/source\n")
+    assert rules.toc_gaps(small_book) == [
+        "_toc.yml names book/assignments/source, which holds solutions"
+    ]

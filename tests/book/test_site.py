@@ -3,6 +3,7 @@
 Looks at `_build/html`; skipped when the book was not built, unless HMOE_REQUIRE_SITE is set (CI).
 """
 
+import io
 import os
 import re
 import zipfile
@@ -145,3 +146,45 @@ def test_notebooks_are_downloaded_not_shown():
         ]
         assert links and all("download" in link for link in links)
         assert (SITE / "_sources" / name).is_file()
+
+
+SECRETS = (b"BEGIN SOLUTION", b"BEGIN HIDDEN TESTS", b"END HIDDEN TESTS")
+
+
+def secrets_in(name: str, content: bytes) -> list[str]:
+    """Marks of solutions and hidden tests in a file, and in the files of a zip."""
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            inside = {f"{name}/{item}": archive.read(item) for item in archive.namelist()}
+        return [found for item in inside.items() for found in secrets_in(*item)]
+    return [f"{name}: {secret.decode()}" for secret in SECRETS if secret in content]
+
+
+def test_a_secret_is_found_in_a_file_and_in_a_zip():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.ipynb", "### BEGIN SOLUTION")
+    assert secrets_in("a.ipynb", b"### BEGIN HIDDEN TESTS") == ["a.ipynb: BEGIN HIDDEN TESTS"]
+    assert secrets_in("a.zip", packed.getvalue()) == ["a.zip/a.ipynb: BEGIN SOLUTION"]
+    assert secrets_in("a.html", b"nothing") == []
+
+
+def test_assignments_are_downloads_without_solutions():
+    built_pages()
+    sources = sorted(path.stem for path in (toc.ROOT / "book/assignments/source").glob("*/*.ipynb"))
+    page = SITE / "book" / "classroom" / "assignments.html"
+    links = [
+        a
+        for tag, a in Elements(page.read_text(encoding="utf8")).found
+        if tag == "a" and a.get("href", "").endswith(".zip")
+    ]
+    assert sorted(Path(a["href"]).stem for a in links) == sources
+    assert all("download" in a for a in links)
+    assert all((page.parent / a["href"]).is_file() for a in links)
+    leaks = [
+        leak
+        for path in sorted(SITE.rglob("*"))
+        if path.is_file() and path.suffix in (".zip", ".ipynb", ".html", ".js", ".txt", ".md")
+        for leak in secrets_in(path.relative_to(SITE).as_posix(), path.read_bytes())
+    ]
+    assert leaks == []

@@ -40,6 +40,14 @@ def test_every_exercise_has_a_solution(path):
     assert rules.unsolved_exercises(page_text(path)) == []
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in toc.notebooks() if p.parent.name != "welcome"], ids=name
+)
+def test_every_chapter_has_exercises_with_tested_solutions(path):
+    nb = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    assert rules.too_few_exercises(nb) == []
+
+
 def test_toc_and_files_agree():
     assert rules.toc_gaps(toc.ROOT) == []
 
