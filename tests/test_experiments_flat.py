@@ -19,7 +19,7 @@ def test_configs_survive_json(name):
     config = get(name)
     again = Experiment.from_dict(config.to_dict())
     assert again.hash() == config.hash() and again.panels == config.panels
-    other = replace(config, panels=(replace(config.panels[0], width=1.0), *config.panels[1:]))
+    other = replace(config, panels=(replace(config.panels[0], width=1.5), *config.panels[1:]))
     assert other.hash() != config.hash()
 
 
