@@ -58,29 +58,29 @@ def _start_panels() -> list[Panel]:
 
 
 def _truth_panels() -> list[Panel]:
-    """Figure 1 under three further truths; with a gate and K = 3 also without a box."""
+    """The panels K = 3 of Figure 1 under three further truths; with a gate also without a box."""
     panels = [
         replace(panel, name=f"{name}-{panel.name}", truth=further_truth(name, panel.setting))
         for name in FURTHER_TRUTHS
-        for panel in _figure1_panels()
+        for panel in _figure1_panels()[:3]
     ]
     free = Optimiser(box="open")
     return panels + [
         replace(panel, name=f"{panel.name}-open", optimiser=free)
         for panel in panels
-        if panel.setting != "mha" and panel.channels == 3
+        if panel.setting != "mha"
     ]
 
 
 def _afar_panels() -> list[Panel]:
-    """K = 2 and 3 from 20 random starts on the same data, and from one start near the truth."""
+    """K = 2 and 3 from 10 random starts on the same data, and from one start near the truth."""
     base = [replace(p, channels=K, name=f"{p.setting}-K{K}") for K in (2, 3)
             for p in _figure1_panels()[:3]]  # fmt: skip
     shares = {"mha": (1.0,), "value": (1.0, 0.3), "output": (1.0, 0.3)}
     return [
         *(replace(p, name=f"near-{p.name}") for p in base),
         *(
-            replace(p, name=f"afar{share:g}-{p.name}", start=Start(share, 0.0, "random", 20))
+            replace(p, name=f"afar{share:g}-{p.name}", start=Start(share, 0.0, "random", 10))
             for p in base
             for share in shares[p.setting]
         ),
@@ -122,26 +122,26 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             name="starts",
             panels=_start_panels(),
-            sizes=log_sizes(5e3, 5e4, 5),
+            sizes=log_sizes(2e3, 2e4, 5),
             replicates=20,
             title="what the start does: slope of the fit against slope of the start, K = 3",
-            core_seconds=300.0,
+            core_seconds=150.0,
         ),
         Experiment(
             name="truths",
             panels=_truth_panels(),
-            sizes=log_sizes(1e4, 1e5, 5),
-            replicates=6,
-            title="Figure 1 under three further truths, with and without a box",
-            core_seconds=900.0,
+            sizes=log_sizes(5e3, 5e4, 5),
+            replicates=8,
+            title="Figure 1, K = 3, under three further truths, with and without a box",
+            core_seconds=300.0,
         ),
         Experiment(
             name="afar",
             panels=_afar_panels(),
-            sizes=(4000,),
+            sizes=(2000,),
             replicates=12,
-            title="fits from random starts, 20 on each data set: how often they reach the minimum",
-            core_seconds=300.0,
+            title="fits from random starts, 10 on each data set: how often they reach the minimum",
+            core_seconds=100.0,
         ),
         *VARIATIONS,
         *FLAT_EXPERIMENTS,
