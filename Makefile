@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test check soak serve clean browser bench vendor interactive launch-cells pdf cover
+.PHONY: help env book test check soak serve clean browser bench vendor interactive launch-cells pdf cover lite
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,12 @@ interactive: env  ## Have the library write anew what the moving figures start f
 cover: export MPLBACKEND := agg
 cover: env  ## Draw the cover anew
 	$(PY) book/_ext/draw_cover.py
+
+LITE := jupyterlite-core==0.8.6 jupyterlite-pyodide-kernel==0.8.6 jupyter-server==2.21.1
+lite: env  ## Build a version that runs in the browser (in .venv-lite, needs a network)
+	@[ -x .venv-lite/bin/python ] || $(PYTHON) -m venv .venv-lite
+	@.venv-lite/bin/python -m pip install --quiet $(LITE) PyYAML
+	.venv-lite/bin/python book/_ext/build_lite.py $$($(PY) tests/book/toc.py)
 
 launch-cells: env  ## Write the cell that fetches the library into every notebook (after a change of `url`)
 	$(PY) book/_ext/launch_cells.py $$($(PY) tests/book/toc.py)

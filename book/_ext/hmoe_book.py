@@ -21,12 +21,14 @@ LOOKS = (
     "book/redirects.yml",
 )
 KEPT_CACHES = 3
-# Attributes with which screen readers misread a page: roles without their parents or children, and
-# a label that hides the words "Show code cell source".
+# What screen readers misread: roles without their parents or children, a label that hides the words
+# "Show code cell source", and headers without a word.
 MISLEADING = {
     'role="list" class="citation-list"': 'class="citation-list"',
     ' role="doc-biblioentry"': "",
     ' aria-label="Toggle hidden content"': "",
+    # The empty corner of a table is the header of nothing.
+    '<th class="head"><p></p></th>': "<td></td>",
 }
 UNWANTED_SCRIPTS = ("sphinx-thebe.js", "thebe_selector", "thebe.js")
 

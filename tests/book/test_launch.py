@@ -6,6 +6,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import build_lite
 import hmoe_site
 import launch_cells
 import pytest
@@ -38,6 +39,13 @@ def test_the_cell_is_written_once_and_renewed(tmp_path):
     (tmp_path / "_config.yml").write_text("repository: {url: https://x.org/r, branch: b}")
     renewed = launch_cells.with_launch(once, tmp_path)
     assert len(renewed) == len(once) and '"https://x.org/r", "b"' in "".join(renewed[1]["source"])
+
+
+def test_in_the_browser_the_wheel_takes_its_place():
+    nb = {"cells": launch_cells.with_launch([{"cell_type": "markdown"}, {"cell_type": "code"}])}
+    cells = build_lite.for_the_browser(nb)["cells"]
+    assert [entry["cell_type"] for entry in cells] == ["markdown", "code", "code"]
+    assert cells[1]["source"][0].startswith("%pip install -q hmoe-lib")
 
 
 def run(code: str, folder, search_path: str):
