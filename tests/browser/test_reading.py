@@ -205,6 +205,50 @@ def test_atoms_and_cells_move(browser, site):
         assert found == []
 
 
+def page_of(site, name: str):
+    """The page that holds a figure, wherever its chapter is."""
+    marked = f'data-figure="{name}"'
+    found = [p for p in site.glob("book/**/*.html") if marked in p.read_text(encoding="utf8")]
+    assert found, f"no page has the figure {name}"
+    return found[0]
+
+
+def test_every_pair_of_the_atlas_is_shown(browser, site):
+    stored = json.loads((ROOT / "book/_static/atlas.json").read_text(encoding="utf8"))
+    with opened(browser, page_of(site, "atlas")) as (page, found):
+        gate, expert = page.locator("[data-figure=atlas] select").all()
+        for name in stored["gates"]:
+            gate.select_option(name)
+            for other in stored["experts"][::3]:
+                expert.select_option(other)
+                cell = stored["cells"][name][other]
+                said = page.locator("[data-figure=atlas] .numbers").inner_text()
+                assert said == f"{name} with {other}: {cell['word']}."
+                shown = page.locator("[data-figure=atlas] .verdict").inner_text()
+                assert f"{cell['rank']} of {cell['functions']} functions" in shown
+                assert page.locator("[data-figure=atlas] .verdict code").inner_text() == cell["u"]
+        expert.focus()
+        page.keyboard.press("ArrowDown")
+        assert found == []
+
+
+def test_slopes_of_starts_and_fits(browser, site):
+    with opened(browser, page_of(site, "starts")) as (page, found):
+        select = page.locator("[data-figure=starts] select")
+        spoken = set()
+        for choice in select.locator("option").all_inner_texts():
+            select.select_option(choice)
+            shown = page.evaluate("document.querySelector('[data-figure=starts]').state.shown")
+            assert {panel["setting"] for panel in shown} == set(export.SETTINGS.values())
+            said = page.locator("[data-figure=starts] .numbers").inner_text()
+            for panel in shown:
+                for value in (panel["start"]["slope"][0], panel["fit"]["slope"][0]):
+                    assert f"{value:.2f}".replace("-", "\N{MINUS SIGN}") in said
+            spoken.add(said)
+        assert len(spoken) == select.locator("option").count()
+        assert found == []
+
+
 def test_the_models_in_the_browser_are_those_of_the_library(browser, tmp_path):
     """On random measures with several heads, which no figure shows."""
     rng = np.random.default_rng(3)
