@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import hmoe_lib as hl
-from hmoe_lib.experiments import grid
+from hmoe_lib.experiments import grid, slope
 from hmoe_lib.voronoi import function_distances
 
 TARGET = Path(__file__).resolve().parents[1] / "_static" / "interactive"
@@ -140,7 +140,62 @@ def draw_voronoi():
     return fig
 
 
-FIGURES = {"split": (export_split, draw_split), "voronoi": (export_voronoi, draw_voronoi)}
+# ---- What the start does -------------------------------------------------------------------------
+
+RESULTS = TARGET.parents[1] / "results"
+# Resampling for the intervals; everything else is in the stored result.
+SEED = 0
+SETTINGS = {"mha": "plain attention", "value": "Setting I", "output": "Setting II"}
+
+
+def starts() -> hl.experiments.ExperimentResult:
+    return hl.experiments.load("starts", RESULTS)
+
+
+def export_starts() -> dict:
+    """Each panel of the stored experiment: medians and slopes of its starts and of its fits."""
+    result, panels = starts(), []
+    for panel in result.config.panels:
+        entry = {
+            "setting": SETTINGS[panel.setting],
+            "colour": panel.setting,
+            "constant": panel.start.constant,
+            "exponent": panel.start.exponent,
+        }
+        for key, field in (("fit", "loss"), ("start", "start_loss")):
+            n, values = result.values(panel.name, field)
+            line = slope(n, values, np.random.default_rng(SEED), statistic="median")
+            entry[key] = {
+                "median": np.median(values, axis=1).tolist(),
+                "slope": [line.value, line.low, line.high],
+                "line": line.predict(n[[0, -1]]).tolist(),
+            }
+        entry["n"] = n.tolist()
+        panels.append(entry)
+    return {"panels": panels, "runs": int(values.shape[1])}
+
+
+def draw_starts():
+    fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), sharey=True)
+    panels = export_starts()["panels"]
+    for ax, (colour, name) in zip(axes, SETTINGS.items(), strict=True):
+        shown = [p for p in panels if p["colour"] == colour and p["constant"] == 1.0]
+        for p in shown:
+            value, low, high = p["fit"]["slope"]
+            ax.plot([p["start"]["slope"][0]] * 2, [low, high], "-", color="#444444", marker="")
+            ax.plot(p["start"]["slope"][0], value, "o", color=hl.plots.COLOURS[colour])
+        ax.axline((0, 0), slope=1, color=hl.plots.COLOURS["start"], ls=":")
+        ax.axhline(-0.5, color=hl.plots.COLOURS["theory"], ls="--")
+        ax.set(title=name, xlabel="slope of the start")
+    axes[0].set_ylabel("slope of the fit")
+    return fig
+
+
+FIGURES = {
+    "split": (export_split, draw_split),
+    "voronoi": (export_voronoi, draw_voronoi),
+    "starts": (export_starts, draw_starts),
+}
 
 
 def main() -> int:

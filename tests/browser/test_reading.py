@@ -213,25 +213,6 @@ def page_of(site, name: str):
     return found[0]
 
 
-def test_every_pair_of_the_atlas_is_shown(browser, site):
-    stored = json.loads((ROOT / "book/_static/atlas.json").read_text(encoding="utf8"))
-    with opened(browser, page_of(site, "atlas")) as (page, found):
-        gate, expert = page.locator("[data-figure=atlas] select").all()
-        for name in stored["gates"]:
-            gate.select_option(name)
-            for other in stored["experts"][::3]:
-                expert.select_option(other)
-                cell = stored["cells"][name][other]
-                said = page.locator("[data-figure=atlas] .numbers").inner_text()
-                assert said == f"{name} with {other}: {cell['word']}."
-                shown = page.locator("[data-figure=atlas] .verdict").inner_text()
-                assert f"{cell['rank']} of {cell['functions']} functions" in shown
-                assert page.locator("[data-figure=atlas] .verdict code").inner_text() == cell["u"]
-        expert.focus()
-        page.keyboard.press("ArrowDown")
-        assert found == []
-
-
 def test_slopes_of_starts_and_fits(browser, site):
     with opened(browser, page_of(site, "starts")) as (page, found):
         select = page.locator("[data-figure=starts] select")
@@ -280,7 +261,20 @@ def test_the_models_in_the_browser_are_those_of_the_library(browser, tmp_path):
     page.close()
 
 
+def leaves(data, place: str = "") -> dict:
+    """Every number and word of a nested structure, by its place."""
+    if isinstance(data, dict | list):
+        rows = data.items() if isinstance(data, dict) else enumerate(data)
+        return {k: v for key, part in rows for k, v in leaves(part, f"{place}/{key}").items()}
+    return {place: data}
+
+
 @pytest.mark.parametrize("name", sorted(export.FIGURES))
 def test_what_a_figure_starts_from_is_what_the_library_writes(name):
     text = (ROOT / f"book/_static/interactive/{name}.json").read_text(encoding="utf8")
-    assert json.loads(text) == json.loads(json.dumps(export.FIGURES[name][0]()))
+    written = leaves(json.loads(text))
+    today = leaves(json.loads(json.dumps(export.FIGURES[name][0]())))
+    assert written.keys() == today.keys()
+    for place, value in today.items():
+        # Other machines may differ in the last bits.
+        assert written[place] == (value if isinstance(value, str) else pytest.approx(value)), place
