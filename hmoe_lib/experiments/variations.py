@@ -74,8 +74,8 @@ def _place_panels() -> list[Panel]:
     return panels
 
 
-# The window of the paper, and one at half of it where fits are many or large.
-_PAPER, _HALF = log_sizes(1e4, 1e5, 5), log_sizes(5e3, 5e4, 5)
+# The window of the paper, and earlier ones where fits are many or large.
+_PAPER, _HALF, _THIRD = log_sizes(1e4, 1e5, 5), log_sizes(5e3, 5e4, 5), log_sizes(3e3, 3e4, 5)
 
 VARIATIONS = (
     Experiment(
@@ -97,27 +97,27 @@ VARIATIONS = (
     Experiment(
         name="dimension4",
         panels=_searched(2, 4),
-        sizes=_HALF,
-        replicates=5,
+        sizes=_THIRD,
+        replicates=4,
         grid=8,
         title="two heads in four dimensions, K = 2 and 3",
-        core_seconds=100.0,
+        core_seconds=50.0,
     ),
     Experiment(
         name="dimension8",
         panels=_searched(2, 8),
-        sizes=_HALF,
+        sizes=_THIRD,
         replicates=4,
         grid=4,
         title="two heads in eight dimensions, K = 2 and 3",
-        core_seconds=250.0,
+        core_seconds=150.0,
     ),
     Experiment(
         name="heads",
         panels=[*_searched(1, 2), *_searched(4, 2)],
-        sizes=_HALF,
+        sizes=_THIRD,
         replicates=4,
         title="one head and four heads in two dimensions, K = 2 and 3",
-        core_seconds=200.0,
+        core_seconds=120.0,
     ),
 )
