@@ -8,7 +8,6 @@ for over-fits, second derivatives), made before any fit: they are favourable cas
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 from hmoe_lib.experiments.config import Experiment, log_sizes
 from hmoe_lib.experiments.fitting import Optimiser, Start
@@ -221,69 +220,19 @@ def _sigmoid() -> list[FlatPanel]:
     return panels
 
 
-# The literature's size: d = 32, k* = 8, cosine routers, top-2 and dense, inputs uniform on
-# [-1, 1]^32, noise sd 0.1, router entries N(0, 0.01/d), expert entries N(0, 1/d), tau = 0.1. The
-# numbers come from a golden-ratio sequence through the normal quantile and are rounded, so that
-# they are the same on every machine; the last router is the reference, 0.
-
-
-def _normal_rows(count: int, columns: int, offset: int) -> np.ndarray:
-    index = np.arange(1, count * columns + 1) + offset
-    # Two irrational steps: one alone would repeat nearly the same rows.
-    uniform = np.mod(index * 0.6180339887498949 + index**2 * 0.4142135623730951, 1.0)
-    return ndtri(np.clip(uniform, 1e-6, 1 - 1e-6)).reshape(count, columns)
-
-
-def _large() -> list[FlatPanel]:
-    d, k, start = 32, 8, Start(0.02, 0.083)
-    router, expert = 0.1 * _normal_rows(k, d, 0), _normal_rows(k, d + 1, 1000)
-    router, expert = np.round(router / np.sqrt(d), 4), np.round(expert / np.sqrt(d), 4)
-    router[-1] = 0.0
-    bias = np.round(0.3 * _normal_rows(1, k, 2000)[0], 4)
-    bias[-1] = 0.0
-    G = MixingMeasure(router, bias, expert)
-    G = G.pinned_for(gate("perturbed_cosine").pins(G.router))
-    return [
-        FlatPanel(
-            f"{name.split('_')[0]}-{'dense' if top is None else 'top2'}",
-            name,
-            "tanh",
-            G,
-            options={**options, **({} if top is None else {"top": top})},
-            width=1.0,
-            start=start,
-            optimiser=Optimiser(box=1.3, options={"coarse": False}),
-        )
-        for name, options in (("perturbed_cosine", {"tau": 0.1}), ("cosine", {}))
-        for top in (None, 2)
-    ]
-
-
-LARGE = Experiment(
-    name="gates-large",
-    panels=_large(),
-    sizes=log_sizes(1e3, 8e3, 5),
-    replicates=3,
-    title="The literature's size: 32 inputs, 8 experts, dense and top-2 cosine routers",
-    core_seconds=150.0,
-)
-
-FLAT_EXPERIMENTS = (
-    LARGE,
-    *(
-        Experiment(
-            name=name,
-            panels=panels(),
-            sizes=log_sizes(low, 100 * low, 7),
-            replicates=10,
-            grid=60,
-            title=title,
-            core_seconds=seconds,
-        )
-        for name, panels, low, title, seconds in (
-            ("gates-cosine", _cosine, 1000, "Cosine and perturbed cosine routers", 60.0),
-            ("gates-quadratic", _quadratic, 300, "Monomial and polynomial gates", 120.0),
-            ("gates-sigmoid", _sigmoid, 300, "Sigmoid and softmax gates, regimes R1 and R2", 120.0),
-        )
-    ),
+FLAT_EXPERIMENTS = tuple(
+    Experiment(
+        name=name,
+        panels=panels(),
+        sizes=log_sizes(low, 100 * low, 7),
+        replicates=10,
+        grid=60,
+        title=title,
+        core_seconds=seconds,
+    )
+    for name, panels, low, title, seconds in (
+        ("gates-cosine", _cosine, 1000, "Cosine and perturbed cosine routers", 60.0),
+        ("gates-quadratic", _quadratic, 300, "Monomial and polynomial gates", 120.0),
+        ("gates-sigmoid", _sigmoid, 300, "Sigmoid and softmax gates, regimes R1 and R2", 120.0),
+    )
 )
