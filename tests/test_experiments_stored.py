@@ -13,6 +13,8 @@ RESULTS = Path(__file__).parents[1] / "book" / "results"
 REPEATED = {
     "channels": ("value-K2", "output-K2", "mha-K3-var0.1", "value-K3"),
     "places": ("G1-e0.25", "G3-e0", "G4-e0.083", "G5-e0.25"),
+    "heads": ("output-H1-d2-K2", "value-H4-d2-K2"),
+    "dimension4": ("value-H2-d4-K2", "output-H2-d4-K2"),
 }
 
 
