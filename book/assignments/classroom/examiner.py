@@ -8,7 +8,6 @@ the place where student code runs.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import io
@@ -16,6 +15,7 @@ import os
 import queue
 import shutil
 import signal
+import symtable
 import sys
 import tempfile
 import time
@@ -34,6 +34,7 @@ from traitlets import Integer, Unicode
 
 from classroom import messages
 
+TEST_SECONDS = 60  # of processor time, for what one test computes here
 REVIVAL_SECONDS = 20  # to come back after an interrupt; a fifth of it may be spent computing
 
 
@@ -71,6 +72,29 @@ class ConfinedKernel(AsyncKernelManager):
 
 class NoAnswer(Exception):  # noqa: N818
     """The students' kernel gave no result; the message is for the feedback page."""
+
+
+class TestTooLong(BaseException):
+    """Not an Exception, so that no check mistakes it for a student's error."""
+
+
+@contextlib.contextmanager
+def processor_limit(seconds: float):
+    """Stop what is inside after so much processor time of this process: an answer may be huge."""
+    if not hasattr(signal, "setitimer"):  # Windows
+        yield
+        return
+
+    def stop(*_):
+        raise TestTooLong(f"the test computed for more than {seconds:g} seconds with this answer")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class Examine(Execute):
@@ -208,12 +232,12 @@ class Examine(Execute):
         """Run one test cell here and return its outputs: none is full marks, an error is zero."""
         heard, scope = io.StringIO(), dict(self._scope)
         try:
-            tree = ast.parse(source)
-            for name in sorted(unknown_names(tree, scope)):
+            for name in sorted(unknown_names(source, scope)):
                 scope[name] = self.fetch(name)
-            with warnings.catch_warnings(), contextlib.redirect_stdout(heard):
+            limit = processor_limit(TEST_SECONDS)
+            with warnings.catch_warnings(), contextlib.redirect_stdout(heard), limit:
                 warnings.simplefilter("ignore")
-                exec(compile(tree, "<test>", "exec"), scope)
+                exec(compile(source, "<test>", "exec"), scope)
         except (NoAnswer, AssertionError) as error:
             line = str(error) or _failed_line(source, error)
             return [failure(type(error).__name__, line)]
@@ -252,20 +276,20 @@ def trusted_cells(coursedir, assignment: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def unknown_names(tree: ast.AST, scope: dict) -> set[str]:
-    """Names that a test reads and that neither it nor the setup defines: the student's."""
-    read, made = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) else made).add(node.id)
-        elif isinstance(node, ast.arg):
-            made.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            made.add(node.name)
-        elif isinstance(node, ast.alias):
-            made.add((node.asname or node.name).split(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            made.add(node.name)
+def unknown_names(source: str, scope: dict) -> set[str]:
+    """Global names that a test reads and that neither it nor the setup defines: the student's.
+
+    An argument or a local variable of a function in the test may have the name of an answer.
+    """
+    top = symtable.symtable(source, "<test>", "exec")
+    made = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
+    read, tables = set(), [top]
+    while tables:
+        table = tables.pop()
+        for s in table.get_symbols():
+            if s.is_referenced() and (table is top or s.is_global()):
+                read.add(s.get_name())
+        tables += table.get_children()
     return read - made - set(scope) - set(dir(builtins))
 
 
