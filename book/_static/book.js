@@ -5,7 +5,13 @@
 
   // A box wider than the column scrolls; a reader without a mouse has to get into it.
   const reachable = () => {
-    const boxes = "div.math, pre, table, .cell_output, .pst-scrollable-table-container, .sig";
+    // A formula in a line that is wider than its column gets a box of its own, which scrolls.
+    const edge = document.querySelector(".bd-article")?.getBoundingClientRect().right;
+    for (const formula of document.querySelectorAll(".bd-article mjx-container:not([display='true'])")) {
+      const end = formula.getBoundingClientRect().left + (formula.querySelector("mjx-math")?.offsetWidth ?? 0);
+      formula.classList.toggle("wide", end > edge && !formula.closest("table"));
+    }
+    const boxes = "div.math, mjx-container.wide, pre, table, .cell_output, .pst-scrollable-table-container, .sig";
     for (const box of document.querySelectorAll(boxes)) {
       const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible";
       if (wide && !box.hasAttribute("tabindex")) box.tabIndex = 0;

@@ -23,7 +23,9 @@ TURN = """async (theme) => {
 EMPTY_HEADERS = """() => [...document.querySelectorAll("th")]
   .filter((th) => !th.textContent.trim())
   .map((th) => th.closest("table").outerHTML.slice(0, 150))"""
-TOO_WIDE = """() => {
+TOO_WIDE = """async () => {
+  const drawn = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  await drawn(); await drawn();
   const page = document.documentElement;
   if (page.scrollWidth <= page.clientWidth) return [];
   const wide = [...document.querySelectorAll("body *")].filter((node) => {
