@@ -213,6 +213,25 @@ def page_of(site, name: str):
     return found[0]
 
 
+def test_every_pair_of_the_atlas_is_shown(browser, site):
+    stored = json.loads((ROOT / "book/_static/atlas.json").read_text(encoding="utf8"))
+    with opened(browser, page_of(site, "atlas")) as (page, found):
+        gate, expert = page.locator("[data-figure=atlas] select").all()
+        for name in stored["gates"]:
+            gate.select_option(name)
+            for other in stored["experts"][::3]:
+                expert.select_option(other)
+                cell = stored["cells"][name][other]
+                said = page.locator("[data-figure=atlas] .numbers").inner_text()
+                assert said == f"{name} with {other}: {cell['word']}."
+                shown = page.locator("[data-figure=atlas] .verdict").inner_text()
+                assert f"{cell['rank']} of {cell['functions']} functions" in shown
+                assert page.locator("[data-figure=atlas] .verdict code").inner_text() == cell["u"]
+        expert.focus()
+        page.keyboard.press("ArrowDown")
+        assert found == []
+
+
 def test_slopes_of_starts_and_fits(browser, site):
     with opened(browser, page_of(site, "starts")) as (page, found):
         select = page.locator("[data-figure=starts] select")
