@@ -65,9 +65,10 @@ def bounded_step(theta: Array, gradient: Array, matrix: Array, box: Box) -> Arra
             slope = gradient[free] + matrix[free] @ step
             move[free] = -cho_solve(cho_factor(matrix[np.ix_(free, free)]), slope)
         edge = np.where(move > 0, box.upper, box.lower)
-        share = np.divide(
-            edge - theta - step, move, out=np.full_like(move, np.inf), where=move != 0
-        )
+        with np.errstate(over="ignore"):  # a tiny move reaches no bound
+            share = np.divide(
+                edge - theta - step, move, out=np.full_like(move, np.inf), where=move != 0
+            )
         first = int(np.argmin(share))
         if share[first] < 1.0:
             step += max(share[first], 0.0) * move
