@@ -124,9 +124,11 @@ def check_status(at, fit, limit, descent):
         assert not np.isfinite(normal.loss)
         assert np.array_equal(theta, G.to_vector())
         return
+    if fit.loss > 1e100:  # squares of derivatives beyond the precision of any step
+        return
     truth = look(at, fit, box)
-    if fit.loss <= 1e-24 * np.mean(at.y**2):  # residuals are rounding, and so is all about them
-        assert fit.status != "stalled"
+    if fit.loss <= 1e-18 * np.mean(at.y**2):  # near rounding, where gains are no statistics
+        assert fit.status != "stalled" or fit.loss > 1e-24 * np.mean(at.y**2)
         return
     assert truth.loss == pytest.approx(fit.loss, rel=1e-9)
     sizes = 1e-9 * np.sqrt(fit.loss) + 1e-13 * np.sqrt(np.mean(at.y**2))
@@ -159,7 +161,8 @@ def _settled(at, fit, truth, descent):
         return -(fit.gradient @ full) <= 1e-9 * fit.loss
     recent = fit.history[-6] - fit.history[-1] if fit.iterations >= 5 else np.inf
     slow = recent * n / 2 < GAIN * fit.loss
-    return truth.best <= 1e-6 or (slow and truth.best * n / 2 < NOTHING)
+    still = slow or truth.promise <= 1e-6 or truth.best <= 1e-6
+    return still and truth.best * n / 2 < NOTHING
 
 
 @pytest.mark.parametrize("fit", STEPS, ids=lambda fit: fit.__name__)

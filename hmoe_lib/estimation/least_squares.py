@@ -21,7 +21,8 @@ Array = np.ndarray
 
 __all__ = ["fit_least_squares"]
 
-LESS_DAMPING = (1.0, 1e-2, 1e-4, 1e-7, SMALLEST_DAMPING)  # tried before a slow descent ends
+# Tried before a descent ends under heavy damping.
+LESS_DAMPING = (1e4, 1e2, 1.0, 1e-2, 1e-4, 1e-7, SMALLEST_DAMPING)
 ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
 WINDOW = 5  # steps whose joint gain decides whether going on is worth it
 SHARE = 8  # a coarse stage sees an eighth of the next one's sample, J^T J an eighth of its own
@@ -146,11 +147,8 @@ class Rules(NamedTuple):
         """Whether the last steps together gained too little to matter statistically."""
         if len(history) <= WINDOW:
             return False
-        return not self.matters(history[-1 - WINDOW] - history[-1], history[-1], n)
-
-    def matters(self, decrease: float, loss: float, n: int) -> bool:
-        """Whether a decrease of the loss matters statistically."""
-        return decrease * n / 2 >= self.gain * loss
+        decrease = history[-1 - WINDOW] - history[-1]
+        return decrease * n / 2 < self.gain * history[-1]
 
 
 class Surface:
@@ -188,22 +186,21 @@ def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: 
         if promised <= rules.tolerance * here.loss:
             exact = _exact(here.loss, samples)
             status = "converged" if exact else damping.rest(rules.tolerance * here.loss)
-            continue
-        trial = box.clip(theta + step)
-        there = look(trial, here.loss)
-        ratio = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
-        if ratio > 0:
-            theta, here = trial, there
-            history.append(here.loss)
-            damping.accept(ratio)
         else:
-            damping.refuse(promised)
-            if damping.value > LARGEST_DAMPING:
-                status = "converged" if _exact(here.loss, samples) else "stalled"
-        if ratio > 0 and rules.slow(history[fresh:], len(samples)):
-            status, longer = _slow_end(
-                look, theta, here, damping.value * scale, box, rules, samples
-            )
+            trial = box.clip(theta + step)
+            there = look(trial, here.loss)
+            ratio = (here.loss - there.loss) / promised if np.isfinite(there.loss) else -1.0
+            if ratio > 0:
+                theta, here = trial, there
+                history.append(here.loss)
+                damping.accept(ratio)
+                status = "converged" if rules.slow(history[fresh:], len(samples)) else None
+            else:
+                damping.refuse(promised)
+                status = "stalled" if damping.value > LARGEST_DAMPING else None
+        if status is not None:
+            ridge = damping.value * scale
+            status, longer = _end(status, look, theta, here, ridge, box, rules, samples)
             if longer is not None:
                 theta, here, value = longer
                 history.append(here.loss)
@@ -211,25 +208,28 @@ def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: 
     return theta, status or "out of steps", history, 2.0 * here.gradient
 
 
-def _slow_end(look, theta: Array, here: NormalEquations, ridge: Array, box, rules, samples):
-    """Say how a descent ends whose steps gained next to nothing, or find a longer step.
+def _end(status: str, look, theta: Array, here, ridge: Array, box: Box, rules: Rules, samples):
+    """Confirm how a descent ends, or find a step that gains what matters.
 
     Where damping is as large as the Hessian, perhaps it alone keeps steps short, left over from
     where the loss was of another scale. Returns (status, None) or (None, (theta, look, damping)).
     """
-    scale, offer = np.diag(here.gram), 0.0
-    if np.all(ridge <= scale) or _exact(here.loss, samples):
+    if _exact(here.loss, samples):
         return "converged", None
+    scale, offer = np.diag(here.gram), 0.0
+    if np.all(ridge <= scale):
+        return status, None
+    worth = max(2.0 * rules.gain / len(samples), rules.tolerance) * here.loss
     for damping in LESS_DAMPING:
         step, promised = _damped_step(theta, here, damping, scale, box)
         offer = max(offer, promised)
-        if np.all(damping * scale >= ridge) or not rules.matters(promised, here.loss, len(samples)):
+        if np.all(damping * scale >= ridge) or promised <= worth:
             continue
         trial = box.clip(theta + step)
         there = look(trial, here.loss)
-        if rules.matters(here.loss - there.loss, here.loss, len(samples)):
+        if here.loss - there.loss > worth:
             return None, (trial, there, damping)
-    return "stalled" if rules.matters(offer / 100, here.loss, len(samples)) else "converged", None
+    return "stalled" if offer > 100.0 * worth else status, None
 
 
 def _exact(loss: float, samples: Samples) -> bool:

@@ -78,7 +78,8 @@ def bounded_step(theta: Array, gradient: Array, matrix: Array, box: Box) -> Arra
         step += move
         slope = gradient + matrix @ step
         inward = ~free & ~box.outward(box.clip(theta + step), -slope)
-        gain = np.where(inward, slope**2 / np.diag(matrix), 0.0)
+        with np.errstate(over="ignore"):
+            gain = np.where(inward, slope**2 / np.diag(matrix), 0.0)
         if gain.max() <= 1e-12 * abs(gradient @ step):
             break
         free[np.argmax(gain)] = True
