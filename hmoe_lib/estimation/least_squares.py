@@ -12,7 +12,7 @@ from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.result import FitResult, make_result
 from hmoe_lib.estimation.setup import prepare
-from hmoe_lib.estimation.steps import LARGEST_DAMPING, SMALLEST_DAMPING, Damping, bounded_step
+from hmoe_lib.estimation.steps import LARGEST_DAMPING, Damping, bounded_step
 from hmoe_lib.measures import HierarchicalMeasure, Shape
 from hmoe_lib.mixing import Layout, MixingMeasure
 from hmoe_lib.models import NormalEquations
@@ -22,7 +22,7 @@ Array = np.ndarray
 __all__ = ["fit_least_squares"]
 
 # Tried before a descent ends under heavy damping.
-LESS_DAMPING = (1e4, 1e2, 1.0, 1e-2, 1e-4, 1e-7, SMALLEST_DAMPING)
+LESS_DAMPING = 10.0 ** np.arange(6, -11, -1)
 ROUNDING = 1e-24  # of the mean square of y: a loss of this size is an exact fit
 WINDOW = 5  # steps whose joint gain decides whether going on is worth it
 SHARE = 8  # a coarse stage sees an eighth of the next one's sample, J^T J an eighth of its own

@@ -11,7 +11,7 @@ from hmoe_lib.estimation.bounds import Box
 
 Array = np.ndarray
 
-__all__ = ["LARGEST_DAMPING", "SMALLEST_DAMPING", "Damping", "bounded_step"]
+__all__ = ["LARGEST_DAMPING", "Damping", "bounded_step"]
 
 FIRST_DAMPING = 1e-3
 SMALLEST_DAMPING = 1e-10  # a step is as good as undamped

@@ -14,8 +14,8 @@ from rivals import idiomatic_jax, idiomatic_torch, symmetric
 import hmoe_lib as hl
 
 SAME = 0.1  # units of Gaussian log-likelihood: what counts as the same loss
-RATES = (0.01, 0.1, 1.0)  # of Adam, each tried; the best one is shown
-STEPS = 2000  # of Adam; 500 iterations of L-BFGS and 200 of LM are allowed
+RATES = (0.03, 0.3)  # of Adam
+STEPS = 1000  # of Adam; 500 iterations of L-BFGS and 200 of LM are allowed
 
 
 class ReachedError(Exception):
