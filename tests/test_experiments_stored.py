@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hmoe_lib.experiments import get, load, replicate
+from hmoe_lib.experiments.variations import VARIATIONS
 
 RESULTS = Path(__file__).parents[1] / "book" / "results"
 # The cheapest panels of each, at the smallest size: an exact fit or linear experts, and one
@@ -13,6 +14,7 @@ RESULTS = Path(__file__).parents[1] / "book" / "results"
 REPEATED = {
     "channels": ("value-K2", "output-K2", "mha-K3-var0.1", "value-K3"),
     "places": ("G1-e0.25", "G3-e0", "G4-e0.083", "G5-e0.25"),
+    "dimension8": ("value-H2-d8-K2",),
     "heads": ("output-H1-d2-K2", "value-H4-d2-K2"),
     "dimension4": ("value-H2-d4-K2", "output-H2-d4-K2"),
 }
@@ -25,6 +27,10 @@ def check_repeated(row, again, heavy):
     assert again["fit_loss"] == pytest.approx(row["fit_loss"], rel=1e-6), "fit_loss"
     for name in ("loss", "error_single", "error_shared", "function_error"):
         assert again[name] == pytest.approx(row[name], rel=0.05 if heavy else 1e-4), name
+
+
+def test_every_variation_is_stored():
+    assert set(REPEATED) == {experiment.name for experiment in VARIATIONS}
 
 
 @pytest.mark.parametrize("name", REPEATED)
