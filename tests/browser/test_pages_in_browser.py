@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import REDIRECT, ROOT, SITE, built_pages, opened, skip
+from chromium import REDIRECT, ROOT, SITE, built_pages, opened, skip
 from weigh import LIMIT, weights
 
 WIDTHS = (1280, 768, 320)

@@ -7,7 +7,7 @@ import json
 import export_interactive as export
 import numpy as np
 import pytest
-from conftest import ROOT, opened
+from chromium import ROOT, opened
 
 import hmoe_lib as hl
 

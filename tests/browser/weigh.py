@@ -5,6 +5,7 @@ asks for, so that fonts count that are fetched for a formula.
 """
 
 import gzip
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -25,12 +26,13 @@ def weight(path: Path) -> int:
 def weights(urls: set[str]) -> tuple[int, int]:
     """Bytes of text, style, scripts and fonts, and bytes of pictures."""
     paths = {Path(unquote(urlsplit(url).path)) for url in urls if url.startswith("file:")}
+    paths = {path for path in paths if path.is_file()}  # a missing one is noticed elsewhere
     pictures = {path for path in paths if path.suffix in PICTURES}
     return sum(map(weight, paths - pictures)), sum(map(weight, pictures))
 
 
 def main() -> int:
-    from conftest import NAMES, OPTIONS, SITE, built_pages, opened, shutil
+    from chromium import NAMES, OPTIONS, SITE, built_pages, opened
     from playwright.sync_api import sync_playwright
 
     program = next(path for path in map(shutil.which, NAMES) if path)
