@@ -41,12 +41,12 @@ book: env  ## Execute the notebooks and build the site, strictly
 	$(VENV)/bin/jupyter-book build . -W -n --keep-going
 	@echo "Open $(CURDIR)/_build/html/index.html in a browser, or run: make serve"
 
-# Not for `book`: with a backend set from outside, the kernel would show no figure at all.
 # After `book`, whose executed notebooks it uses. CONTRIBUTING lists the Debian packages.
 pdf: env  ## Set the whole book as a PDF (needs xelatex and latexmk)
 	$(VENV)/bin/jupyter-book build . --builder pdflatex -n
 	@echo "The book is $(CURDIR)/_build/latex/gated-attention.pdf"
 
+# Not for `book`: with a backend set from outside, the kernel would show no figure at all.
 test: export MPLBACKEND := agg
 test: env  ## Run all tests: library, doctests, notebooks, the book's structure
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --nbmake --nbmake-timeout=1800 --durations=10 \
