@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 IDENTITY = "launch"
 SOURCE = """\
 # Self-sufficient: where hmoe_lib is missing, Colab for one, it is fetched and installed.
-import importlib.util, subprocess, sys
+import importlib.util
+import subprocess
+import sys
+
 if importlib.util.find_spec("hmoe_lib") is None:
     url, branch = "{url}", "{branch}"
     assert url, "This copy names no repository. See 'How to read, run and teach'."
