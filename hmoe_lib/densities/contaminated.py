@@ -27,7 +27,7 @@ class ContaminatedMoE(MixtureDensity):
     mean : Neuron, str, default "tanh" without bias
         The mean h(x, eta) of the prompt.
     draw_known : callable, optional
-        ``draw_known(x, rng)`` returns draws of f0, (B,); :meth:`sample` needs it.
+        ``draw_known(x, rng)`` returns draws of f0, (B,); ``sample`` needs it.
 
     Notes
     -----

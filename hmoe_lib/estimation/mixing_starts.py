@@ -21,7 +21,7 @@ def perturbed(
     r"""Return a start near a mixing measure: every free entry moved by distance times N(0, 1).
 
     For an over-specified fit, split an atom of the truth first, with
-    :meth:`MixingMeasure.split_atom`; which one is part of the start and has to be declared.
+    ``MixingMeasure.split_atom``; which one is part of the start and has to be declared.
 
     Parameters
     ----------

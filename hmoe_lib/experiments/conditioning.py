@@ -32,7 +32,7 @@ class Conditioning(NamedTuple):
     """What n samples see of a truth.
 
     standard_error: of the worst identifiable combination of parameters in a fit with K = K*;
-    resolution: the smallest delta of a split a +- delta v, |v| = 1, into equal halves that is
+    resolution: the smallest delta of a split a +- delta v, v of length 1, into equal halves that is
     noticed for every channel and every v. It is infinite for linear experts.
     """
 

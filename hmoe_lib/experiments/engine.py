@@ -77,7 +77,7 @@ class Engine:
                 expected += 1
 
     def unordered(self, function: Callable, tasks: Iterable[tuple]) -> Iterator:
-        """Yield function(*task) for every task, in the order in which they are finished."""
+        """Yield ``function(*task)`` for every task, in the order in which they are finished."""
         for _, result in self._results(function, list(tasks), "generator_unordered"):
             yield result
 

@@ -57,8 +57,6 @@ class AtomVerdict:
     order : float or None
         Order of contact of a split in two: infinity, an identity; 2, a split uses no relation; 4,
         the latest of the proved splits, a lower bound of the order; None, undecided.
-    mechanisms : tuple of str
-        Of the splits: "scale", "shift", "heat".
     literature : str or None
         Key of the reference that states the cell's relation or repair; None: ours.
     repair : str
@@ -85,7 +83,7 @@ class AtomVerdict:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Mechanisms of the proved splits, each once."""
+        """Mechanisms of the proved splits, each once: "scale", "shift", "heat"."""
         return tuple(dict.fromkeys(s.mechanism for s in self.splits))
 
     @property
@@ -138,7 +136,7 @@ def atom_verdict(gate, expert, dim: int | None = None, at: dict | None = None) -
     Notes
     -----
     The functions are u and its derivatives up to order two in the parameters of gate and expert,
-    :math:`u = e^{s}(h - f)` or :math:`\sigma(s) h`, see :mod:`hmoe_lib.identifiability.atoms`.
+    :math:`u = e^{s}(h - f)` or :math:`\sigma(s) h`, see ``hmoe_lib.identifiability.atoms``.
     Relations are proved, the rest is certified independent at declared values; since everything is
     analytic in the parameters, it is then independent for almost all values, and in every region.
     For a sigmoid gate the split atom has slope 0, where copies with other biases can stand for
