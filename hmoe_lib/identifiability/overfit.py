@@ -278,8 +278,13 @@ def gauss_hermite_tv(m: int, t, nodes: int = 120) -> Array:
     Returns
     -------
     ndarray
-        Goes like :math:`t^{2m}`: by Mehler's formula the difference is
-        :math:`\sum_{k \ge 2m} t^k He_k(y) N(y) \sum_l w_l He_k(z_l) / k!`.
+        Goes like :math:`t^{2m}`.
+
+    Notes
+    -----
+    By Mehler's formula the difference of the densities is
+
+    .. math:: \sum_{k \ge 2m} t^k He_k(y) N(y) \sum_l w_l He_k(z_l) / k! .
 
     Examples
     --------
