@@ -1,4 +1,4 @@
-"""Typical mistakes in assignments 2 to 5 cost the points they are meant to cost, and no others."""
+"""Typical mistakes in assignments 2 to 5 and in quizzes cost their points, and no others."""
 
 import pytest
 from test_assignments import load, run, source
@@ -62,6 +62,43 @@ MISTAKES = {
     ),
     "a guessed letter": (
         "quiz_attention", "answer-4", '"b"', '"c"', {"test-4": 20},
+    ),
+    "a fixed rate for all cells": (
+        "quiz_identifiability", "answer-4", "1 / 4", "1 / 2", {"test-4": 20},
+    ),
+    "a slope without its sign": (
+        "quiz_experiments", "answer-1", "-np.log(drop)", "np.log(drop)", {"test-1": 20},
+    ),
+    "the temperature the wrong way round": (
+        "quiz_gates", "answer-1", "other / tau", "tau / other", {"test-1": 20},
+    ),
+    "the rate of a router for that of an intercept": (
+        "quiz_gates", "answer-2", "1 / (4 * m)", "1 / 4", {"test-2": 20},
+    ),
+    "a share that does not matter": (
+        "quiz_gates", "answer-3", "e - 0.5", "-0.5", {"test-3": 20},
+    ),
+    "a gate that repairs every split": (
+        "quiz_gates", "answer-4", '"d"', '"a"', {"test-4": 20},
+    ),
+    "the gate's value taken twice": (
+        "quiz_gates", "answer-5", "1 / (1 + np.exp(-b))", "1 / (1 + np.exp(-b))**2",
+        {"test-5": 20},
+    ),
+    "the vector taken for the product": (
+        "quiz_practice", "answer-1", "weight * entry / other", "entry", {"test-1": 20},
+    ),
+    "hidden scales counted as seen": (
+        "quiz_practice", "answer-2", "+ H * K * d", "+ H * K * (d + 1)", {"test-2": 20},
+    ),
+    "products taken one by one": (
+        "quiz_practice", "answer-3", "one + two - first", "two", {"test-3": 20},
+    ),
+    "the dimension of a token": (
+        "quiz_practice", "answer-4", "d_v", "d", {"test-4": 20},
+    ),
+    "a gate that repairs the split": (
+        "quiz_practice", "answer-5", '"c"', '"b"', {"test-5": 20},
     ),
 }  # fmt: skip
 
