@@ -1,6 +1,7 @@
 """Experiments: frozen configs, a resumable runner, a store, and rates with intervals."""
 
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, TRUTH_OUTPUT, TRUTH_VALUE, get
+from hmoe_lib.experiments.claims import CLAIMS, Claim, Measured, measured
 from hmoe_lib.experiments.conditioning import Conditioning, conditioning, search_truth
 from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log_sizes
 from hmoe_lib.experiments.density_catalogue import STUDIES, load_study, run_study
@@ -21,11 +22,13 @@ from hmoe_lib.experiments.store import (
 from hmoe_lib.experiments.truths import declared_truth
 
 __all__ = [
+    "CLAIMS",
     "EXPERIMENTS",
     "STUDIES",
     "TRUTH_OUTPUT",
     "TRUTH_VALUE",
     "BusyError",
+    "Claim",
     "Conditioning",
     "DamagedResultError",
     "Engine",
@@ -33,6 +36,7 @@ __all__ = [
     "ExperimentResult",
     "FlatPanel",
     "LostWorkerError",
+    "Measured",
     "Optimiser",
     "Panel",
     "SampleSize",
@@ -49,6 +53,7 @@ __all__ = [
     "load_measure",
     "load_study",
     "log_sizes",
+    "measured",
     "replicate",
     "run",
     "run_study",

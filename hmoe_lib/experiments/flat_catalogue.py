@@ -43,6 +43,10 @@ FLAT_TRUTHS = {
         ((0.0, 0.0), 2.15, (1.91, -1.37, 0.19)),
         ((0.08, 0.64), -1.37, (-0.86, -0.26, 3.38)),
     ),
+    "sigmoid-quadratic": (
+        ((0.0, 0.0, 0.0), 2.15, (1.91, -1.37, 0.19)),
+        ((-0.85, 0.99, 0.86), -1.37, (-0.86, -0.26, 3.38)),
+    ),
     "softmax": (
         ((1.47, 2.58), -0.07, (1.17, -0.45, 0.12)),
         ((0.0, 0.0), 0.0, (-7.02, 1.58, 1.20)),
@@ -220,6 +224,32 @@ def _sigmoid() -> list[FlatPanel]:
     return panels
 
 
+def _sigmoid_quadratic() -> list[FlatPanel]:
+    """Regime R1 with the scores of attention: biases and experts of sigmoid-R1, A instead of beta.
+
+    A of the second atom is the best of 400 random ones by the smallest singular value of the
+    distinct first and second derivatives, scaled to length 1; it hardly matters.
+    """
+    return [
+        FlatPanel(
+            f"r1-{expert}-{tag}",
+            "sigmoid_monomial",
+            expert,
+            measure_of(FLAT_TRUTHS["sigmoid-quadratic"]),
+            split=0,
+            width=2.0,
+            start=STARTS[tag],
+            optimiser=_BOX,
+        )
+        for expert, tags in (
+            ("gelu", ("s0", "s083", "s250")),
+            ("relu", ("s0", "s250")),
+            ("affine", ("s0", "s250")),
+        )
+        for tag in tags
+    ]
+
+
 FLAT_EXPERIMENTS = tuple(
     Experiment(
         name=name,
@@ -234,5 +264,12 @@ FLAT_EXPERIMENTS = tuple(
         ("gates-cosine", _cosine, 1000, "Cosine and perturbed cosine routers", 60.0),
         ("gates-quadratic", _quadratic, 300, "Monomial and polynomial gates", 120.0),
         ("gates-sigmoid", _sigmoid, 300, "Sigmoid and softmax gates, regimes R1 and R2", 120.0),
+        (
+            "gates-sigmoid-quadratic",
+            _sigmoid_quadratic,
+            300,
+            "Sigmoid gates with quadratic scores, regime R1",
+            600.0,
+        ),
     )
 )
