@@ -83,10 +83,15 @@ class Activation:
         z = self._shifted(z)
         return self._like(z, self.second(z))
 
-    def value_and_first(self, z: Array) -> tuple[Array, Array]:
-        """Return phi(z + b) and phi'(z + b); the sigmoid shares one exponential between them."""
+    def value_and_first(self, z: Array, overwrite: bool = False) -> tuple[Array, Array]:
+        """Return phi(z + b) and phi'(z + b); the sigmoid shares one exponential between them.
+
+        With ``overwrite``, the memory of z may be used for the result: a pass over arrays in the
+        cache costs as much as its arithmetic.
+        """
         if self.value is _sigmoid:
-            s = _sigmoid(np.asarray(z, dtype=float), self.bias)
+            z = np.asarray(z, dtype=float)
+            s = _sigmoid(z, self.bias, out=z if overwrite else None)
             first = np.asarray(s * s)
             return s, np.subtract(s, first, out=first)
         z = self._shifted(z)
@@ -170,8 +175,8 @@ def _elementwise(function: Callable) -> Function:
     return call
 
 
-def _sigmoid(z: Array, bias: float = 0.0) -> Array:
-    e = np.asarray(np.subtract(-bias, z))  # bias and sign in one pass over the array
+def _sigmoid(z: Array, bias: float = 0.0, out: Array | None = None) -> Array:
+    e = np.asarray(np.subtract(-bias, z, out=out))  # bias and sign in one pass over the array
     # exp(-z) = inf for very negative z gives the correct limit 0; only the warning is unwanted.
     with np.errstate(over="ignore"):
         np.exp(e, out=e)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -59,16 +58,14 @@ def quadratic_features(x: Array) -> Array:
     >>> quadratic_features(np.array([[1.0], [3.0]])).ravel()
     array([1., 6., 9.])
     """
-    p, q, factor = _upper_triangle(len(x))
-    features = x[p] * x[q]
-    features *= factor
+    d = len(x)
+    features = np.empty((d * (d + 1) // 2, *x.shape[1:]))
+    twice, row = 2.0 * x, 0
+    for p in range(d):  # rows as views: gathering them by index would copy x twice
+        np.multiply(x[p], x[p], out=features[row])
+        np.multiply(x[p], twice[p + 1 :], out=features[row + 1 : row + d - p])
+        row += d - p
     return features
-
-
-@cache
-def _upper_triangle(d: int) -> tuple[Array, Array, Array]:
-    p, q = np.triu_indices(d)
-    return p, q, np.where(p == q, 1.0, 2.0)[:, None]
 
 
 class Samples:
@@ -128,7 +125,9 @@ class Samples:
 
     def head(self, n: int) -> Samples:
         """Return the first n samples, as views."""
-        first = Samples(self.X[:n], None if self.y is None else self.y[:n], self.size)
+        if n < 1:
+            raise ValueError(f"n: expected an integer >= 1, got {n!r}")
+        first = self._run(0, n)
         first.map = self.map
         return first
 
@@ -165,15 +164,19 @@ class Samples:
         """Yield the sample in runs of PART blocks."""
         step = PART * self.size
         for start in range(0, len(self), step):
-            stop = start + step
-            y = None if self.y is None else self.y[start:stop]
-            yield Samples(self.X[start:stop], y, self.size)
+            yield self._run(start, start + step)
 
     def __iter__(self) -> Iterator[Block]:
         for start in range(0, len(self.X), self.size):
             x = np.ascontiguousarray(self.X[start : start + self.size].T)
             y = None if self.y is None else self.y[start : start + self.size]
             yield Block(x, quadratic_features(x), y)
+
+    def _run(self, start: int, stop: int) -> Samples:
+        part = object.__new__(Samples)  # checked as a whole: a look at its parts reads them once
+        part.X, part.y = self.X[start:stop], None if self.y is None else self.y[start:stop]
+        part.size = self.size  # and Python's own map: parts are sent to those who map
+        return part
 
 
 class Stream(Samples):

@@ -27,9 +27,8 @@ __all__ = ["OutputGated"]
 class _Pass(NamedTuple):
     s: Array  # gates s_{h,i}, (H, N, B)
     v: Array  # experts a_{h,i,k}^T x, (H, N, K, B)
-    F: Array  # channels f^{h,k}, (H, K, B)
-    E: Array  # phi(F)
-    D: Array  # phi'(F)
+    E: Array  # phi(f^{h,k}), (H, K, B)
+    D: Array  # phi'(f^{h,k})
 
 
 class OutputGated(HierarchicalModel):
@@ -76,24 +75,24 @@ class OutputGated(HierarchicalModel):
         s = gates(M, block.q)
         v = a @ block.x
         F = np.einsum("hnb,hnkb->hkb", s, v)
-        return _Pass(s, v, F, *self.phi.value_and_first(F))
+        return _Pass(s, v, *self.phi.value_and_first(F, overwrite=True))
 
     def _add_gradient(self, parts, block: Block, pieces) -> float:
-        s, v, F, E, D = self._pass(parts, block)
+        s, v, E, D = self._pass(parts, block)
         r = np.tensordot(parts[2], E, 2) - block.y
         pieces[2][...] += E @ r
         D = D * parts[2][:, :, None]  # not in place: a reader's phi' may return its argument
         D *= r
-        pieces[0][...] += (s * _pull(D, v, F))[:, :-1] @ block.q.T
+        pieces[0][...] += _pull(D, s, v)[:, :-1] @ block.q.T
         weighted = s[:, :, None] * block.x  # (H, N, d, B)
         pieces[1][...] += D[:, None] @ weighted.swapaxes(-1, -2)
         return r @ r
 
     def _jacobian(self, parts, block: Block, at: _Pass | None = None) -> tuple[Array, Array]:
-        s, v, F, E, D = self._pass(parts, block) if at is None else at
+        s, v, E, D = self._pass(parts, block) if at is None else at
         J, (J_M, J_a, J_omega) = empty_jacobian(parts, block.x.shape[1])
         scaled = D * parts[2][:, :, None]
-        np.multiply((s * _pull(scaled, v, F))[:, :-1, None], block.q, out=J_M)
+        np.multiply(_pull(scaled, s, v)[:, :-1, None], block.q, out=J_M)
         np.multiply((s[:, :, None] * scaled[:, None])[:, :, :, None], block.x, out=J_a)
         J_omega[...] = E
         return np.tensordot(parts[2], E, 2), J
@@ -101,7 +100,8 @@ class OutputGated(HierarchicalModel):
     def _second_order(self, parts, block: Block, sums: Curvature) -> tuple[Array, Array]:
         at = self._pass(parts, block)
         f, J = self._jacobian(parts, block, at)
-        s, v, F, _, D = at
+        s, v, _, D = at
+        F = np.einsum("hnb,hnkb->hkb", s, v)
         x, q, omega = block.x, block.q, parts[2]
         r = f - block.y
         N, d, n_free = s.shape[1], len(x), s.shape[1] - 1
@@ -124,9 +124,12 @@ class OutputGated(HierarchicalModel):
         return f, J
 
 
-def _pull(weight: Array, v: Array, F: Array) -> Array:
-    """Sum over channels of weight_k (v_{i,k} - F_k), (H, N, B)."""
-    return np.einsum("hkb,hnkb->hnb", weight, v) - np.einsum("hkb,hkb->hb", weight, F)[:, None]
+def _pull(weight: Array, s: Array, v: Array) -> Array:
+    """Sum over channels of weight_k dF_k / d score_i = s_i (v_{i,k} - sum_j s_j v_{j,k}), (H, N, B)."""
+    pull = np.einsum("hkb,hnkb->hnb", weight, v)
+    pull -= np.einsum("hnb,hnb->hb", s, pull)[:, None]  # the sum over j needs no channels
+    pull *= s
+    return pull
 
 
 def _gate_part(

@@ -26,9 +26,8 @@ __all__ = ["ValueGated"]
 
 class _Pass(NamedTuple):
     s: Array  # gates s_{h,i}, (H, N, B)
-    z: Array  # arguments a_{h,i,k}^T x, (H, N, K, B)
-    E: Array  # experts phi(z)
-    D: Array  # phi'(z)
+    E: Array  # experts phi(a_{h,i,k}^T x), (H, N, K, B)
+    D: Array  # phi' at the same arguments
     f_i: Array  # experts summed over channels, (H, N, B)
     f_h: Array  # heads, (H, B)
 
@@ -74,13 +73,12 @@ class ValueGated(HierarchicalModel):
     def _pass(self, parts, block: Block) -> _Pass:
         M, a, omega = parts
         s = gates(M, block.q)
-        z = a @ block.x
-        E, D = self.phi.value_and_first(z)
+        E, D = self.phi.value_and_first(a @ block.x, overwrite=True)
         f_i = (omega[:, None, None] @ E)[:, :, 0]
-        return _Pass(s, z, E, D, f_i, np.einsum("hnb,hnb->hb", s, f_i))
+        return _Pass(s, E, D, f_i, np.einsum("hnb,hnb->hb", s, f_i))
 
     def _add_gradient(self, parts, block: Block, pieces) -> float:
-        s, _, E, D, f_i, f_h = self._pass(parts, block)
+        s, E, D, f_i, f_h = self._pass(parts, block)
         r = f_h.sum(0) - block.y
         s *= r
         weighted = s[:, :, None] * block.x  # (H, N, d, B)
@@ -92,7 +90,7 @@ class ValueGated(HierarchicalModel):
         return r @ r
 
     def _jacobian(self, parts, block: Block, at: _Pass | None = None) -> tuple[Array, Array]:
-        s, _, E, D, f_i, f_h = self._pass(parts, block) if at is None else at
+        s, E, D, f_i, f_h = self._pass(parts, block) if at is None else at
         J, (J_M, J_a, J_omega) = empty_jacobian(parts, block.x.shape[1])
         scaled = D * s[:, :, None]
         scaled *= parts[2][:, None, :, None]
@@ -104,13 +102,13 @@ class ValueGated(HierarchicalModel):
     def _second_order(self, parts, block: Block, sums: Curvature) -> tuple[Array, Array]:
         at = self._pass(parts, block)
         f, J = self._jacobian(parts, block, at)
-        s, z, E, D, f_i, f_h = at
+        s, E, D, f_i, f_h = at
         x, q, omega = block.x, block.q, parts[2]
         r = f - block.y
         N, d, n_free = s.shape[1], len(x), s.shape[1] - 1
         sums.MM[...] += curvature_of_gates(block, softmax_curvature(s, f_i, f_h) * r)
         F = np.einsum("hnb,hnkb->hkb", s, E)
-        second = self.phi.second_derivative(z)
+        second = self.phi.second_derivative(parts[1] @ x)
         for j in range(n_free):
             sums.Mw[:, :, j] += contract((E[:, j] - F) * (r * s[:, j])[:, None], q)
         for i in range(N):
