@@ -125,7 +125,7 @@ class OutputGated(HierarchicalModel):
 
 
 def _pull(weight: Array, s: Array, v: Array) -> Array:
-    """Sum over channels of weight_k dF_k / d score_i = s_i (v_{i,k} - sum_j s_j v_{j,k}), (H, N, B)."""
+    """Sum over channels of weight_k s_i (v_{i,k} - sum_j s_j v_{j,k}), (H, N, B)."""
     pull = np.einsum("hkb,hnkb->hnb", weight, v)
     pull -= np.einsum("hnb,hnb->hb", s, pull)[:, None]  # the sum over j needs no channels
     pull *= s
