@@ -2,6 +2,10 @@
 
 The classes standardise inputs and responses, fit from several starts, and translate the estimate
 back: a reader gets ``fit``, ``predict``, ``predict_proba``, ``score`` and ``get_params``.
+
+Few samples are fitted too. With fewer than there are parameters the estimate is a maximum inside
+the box, which keeps variances off 0, and ``result_.status`` says ``few samples``: a density to
+predict with, and no parameters to interpret.
 """
 
 from __future__ import annotations
@@ -117,6 +121,7 @@ class _MoE(BaseEstimator):
             starts=self.n_starts,
             method=self.method,
             rng=rng,
+            few_samples=True,
         )
         self.measure_, self.n_iter_ = self.result_.measure, max(self.result_.iterations, 1)
         return self

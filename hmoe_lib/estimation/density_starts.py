@@ -206,7 +206,7 @@ def fit_mixture(
     if method not in ("newton", "em"):
         raise ValueError(f"method: expected 'newton' or 'em', got {method!r}")
     starts = int(number("starts", starts, least=1))
-    fits = []
+    few_samples, fits = options.get("few_samples", False), []
     for number_of_start in range(starts):
         kind = "random" if number_of_start % 2 else "kmeans"
         start = data_start(model, X, y, atoms, kind, rng=rng)
@@ -216,7 +216,7 @@ def fit_mixture(
         if method == "em":
             fits.append(fit_em(model, X, y, start, **own))
             continue
-        warm = fit_em(model, X, y, start, bounds=own["bounds"], max_iterations=WARM_UP)
+        warm = fit_em(model, X, y, start, own["bounds"], WARM_UP, few_samples=few_samples)
         fits.append(fit_likelihood(model, X, y, warm.measure, **own))
     regular = [fit for fit in fits if fit.status not in SPURIOUS]
     best = max(regular or fits, key=lambda fit: fit.log_likelihood)

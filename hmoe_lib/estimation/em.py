@@ -30,6 +30,7 @@ def fit_em(
     max_iterations: int = 1500,
     tolerance: float = 1e-8,
     newton_steps: int = 2,
+    few_samples: bool = False,
 ) -> LikelihoodFit:
     r"""Maximise the likelihood by expectation maximisation.
 
@@ -53,6 +54,8 @@ def fit_em(
         :func:`fit_likelihood`.
     newton_steps : int, default 2
         Newton steps of an M-step, each halved until the lower bound does not fall.
+    few_samples : bool, default False
+        As for :func:`fit_likelihood`.
 
     Returns
     -------
@@ -79,7 +82,9 @@ def fit_em(
     >>> fit.status, bool(np.diff(fit.history).min() > -1e-9)
     ('converged', True)
     """
-    X, y, theta, bounds = prepare_likelihood(model, X, y, start, bounds, max_iterations, tolerance)
+    X, y, theta, bounds = prepare_likelihood(
+        model, X, y, start, bounds, max_iterations, tolerance, few_samples
+    )
     layout = start.shape
     run = _Iteration(model, start, X, y, bounds)
     r, value = run.expect(theta)

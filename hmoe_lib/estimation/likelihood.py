@@ -99,6 +99,7 @@ def fit_likelihood(
     curvature: str = "hessian",
     max_iterations: int = 200,
     tolerance: float = 1e-8,
+    few_samples: bool = False,
 ) -> LikelihoodFit:
     r"""Maximise the likelihood inside a box by damped Newton steps.
 
@@ -122,6 +123,10 @@ def fit_likelihood(
     tolerance : float, default 1e-8
         Converged when a step promises less than this many units of log-likelihood, or less than
         rounding can show.
+    few_samples : bool, default False
+        Fit also with fewer samples than parameters. The box and its smallest variance keep the
+        likelihood bounded, so a maximum exists; the status then says ``few samples``, since
+        n densities cannot determine more than n parameters.
 
     Returns
     -------
@@ -132,7 +137,7 @@ def fit_likelihood(
     ------
     ValueError
         For data that do not fit the measure, a start outside the bounds, fewer samples than
-        parameters, or an unknown curvature.
+        parameters without ``few_samples``, or an unknown curvature.
 
     Notes
     -----
@@ -151,7 +156,9 @@ def fit_likelihood(
     """
     if curvature not in CURVATURES:
         raise ValueError(f"curvature: expected one of {CURVATURES}, got {curvature!r}")
-    X, y, theta, bounds = prepare_likelihood(model, X, y, start, bounds, max_iterations, tolerance)
+    X, y, theta, bounds = prepare_likelihood(
+        model, X, y, start, bounds, max_iterations, tolerance, few_samples
+    )
     layout = start.shape
 
     def look(at: Array) -> Expansion:
@@ -163,14 +170,14 @@ def fit_likelihood(
     return make_likelihood_fit(model, start, bounds, theta, status, history, gradient, (X, y))
 
 
-def prepare_likelihood(model, X, y, start, bounds, max_steps, tolerance):
+def prepare_likelihood(model, X, y, start, bounds, max_steps, tolerance, few_samples=False):
     """Return checked data, the start's vector and the box."""
     if not isinstance(model, MixtureDensity):
         raise ValueError(f"model: expected a density such as GaussianMoE(), got {model!r}")
     if y is None:
         raise ValueError("y: expected shape (n,), got None")
     X, y = model.check(start, X, y)
-    if len(X) < start.shape.size:
+    if len(X) < start.shape.size and not few_samples:
         raise ValueError(
             f"X: expected at least {start.shape.size} samples, one a parameter, got {len(X)}"
         )

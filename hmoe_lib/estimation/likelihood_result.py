@@ -14,6 +14,8 @@ __all__ = ["LIKELIHOOD_STATUSES", "LikelihoodFit"]
 
 LIKELIHOOD_STATUSES = {
     "converged": "no step promises a gain that matters",
+    "few samples": "at a maximum, with fewer samples than parameters: the parameters are not "
+    "determined",
     "variance floor": "at a maximum, with a variance on its smallest allowed value",
     "vanishing component": "at a maximum, with an atom that explains fewer samples than it has "
     "parameters",
@@ -91,6 +93,8 @@ def make_likelihood_fit(
 
 
 def _named(model, G: MixingMeasure, box, theta: Array, at_bound: Array, data) -> str:
+    if len(data[1]) < theta.size:
+        return "few samples"
     slices = G.shape.slices
     positions = np.full(len(G.shape.values), -1)
     positions[G.shape.free] = np.arange(len(theta))
