@@ -30,7 +30,9 @@ MISLEADING = {
     # The empty corner of a table is the header of nothing.
     '<th class="head"><p></p></th>': "<td></td>",
 }
-UNWANTED_SCRIPTS = ("sphinx-thebe.js", "thebe_selector", "thebe.js")
+# Scripts of sphinx-thebe need Binder and throw an error on every page; the name of the page is for
+# a choice of versions, which the book has not, and could not wait as the other scripts do.
+UNWANTED_SCRIPTS = ("sphinx-thebe.js", "thebe_selector", "thebe.js", "OPTIONS.pagename")
 
 
 def hash_of(root: Path, patterns: tuple[str, ...]) -> str:
@@ -120,7 +122,7 @@ def drop_launch_buttons_without_repository(app, config) -> None:
 
 
 def strip_scripts(app, pagename, templatename, context, doctree) -> None:
-    """Drop the scripts of sphinx-thebe: they need Binder and throw an error on every page."""
+    """Drop the scripts that this book has no use for."""
     context["script_files"] = [
         script
         for script in context.get("script_files", [])

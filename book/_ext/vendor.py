@@ -16,16 +16,30 @@ from pathlib import Path
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 CHECKSUMS = "SHA256SUMS"
 
-# The combined TeX component, its fonts, and the extensions that the component's autoloader
-# fetches on first use of a macro such as \\boldsymbol.
+# Components of MathJax, put together into one file: its own combined ones are twice as heavy, with
+# a menu and MathML as an input. Beside it the fonts, and the extensions that the autoloader fetches
+# on first use of a macro such as \\boldsymbol.
+OUTPUT = ("output/chtml", "output/chtml/fonts/tex")
+COMPONENTS = ("startup", "core", "input/tex", *OUTPUT, "a11y/assistive-mml")
 AUTOLOADED = "action amscd bbox boldsymbol braket bussproofs cancel color enclose extpfeil html"
 AUTOLOADED += " mhchem newcommand unicode verb"
-MATHJAX = {"es5/tex-mml-chtml.js"}
+MATHJAX = {f"es5/{name}.js" for name in COMPONENTS}
 MATHJAX |= {f"es5/input/tex/extensions/{name}.js" for name in AUTOLOADED.split()}
 MATHJAX_FONTS = "es5/output/chtml/fonts/woff-v2/"
 SERIF = {
     f"files/source-serif-4-latin-{s}.woff2" for s in ("400-normal", "400-italic", "600-normal")
 }
+
+
+def join_components(target: Path) -> None:
+    """Make `mathjax.js` of the components, and tell MathJax's loader that it has them."""
+    paths = [target / f"{name}.js" for name in COMPONENTS]
+    parts = [path.read_text(encoding="utf8") for path in paths]
+    parts.append(f"MathJax.loader.preLoad('loader', {', '.join(map(repr, COMPONENTS))});\n")
+    (target / "mathjax.js").write_text(";\n".join(parts), encoding="utf8")
+    for path in paths:
+        path.unlink()
+    (target / "a11y").rmdir()
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,7 @@ class Package:
     folder: str
     prefix: str  # of the names inside the package, not kept
     wanted: Callable[[str], bool]
+    finish: Callable[[Path], None] = lambda target: None
 
     def vendor(self, archive: Path, target: Path) -> None:
         found = hashlib.sha1(archive.read_bytes()).hexdigest()
@@ -49,6 +64,7 @@ class Package:
                     path = target / name.removeprefix(self.prefix)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(tar.extractfile(member).read())
+        self.finish(target)
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf8")
 
 
@@ -60,6 +76,7 @@ PACKAGES = [
         "mathjax",
         "es5/",
         lambda name: name in MATHJAX or name.startswith(MATHJAX_FONTS),
+        join_components,
     ),
     Package(
         "@fontsource/source-serif-4",

@@ -99,7 +99,7 @@ def test_a_heavy_page_is_noticed(browser, tmp_path):
     assert any(problem.startswith("heavy") for problem in complaints(browser, path))
 
 
-MATHJAX = (ROOT / "book/_static/mathjax/tex-mml-chtml.js").as_uri()
+MATHJAX = (ROOT / "book/_static/mathematics.js").as_uri()
 PAGE = (
     '<!DOCTYPE html><html lang="en"><head><title>A page</title>'
     '<meta name="viewport" content="width=device-width"><script src="{script}"></script></head>'

@@ -1,0 +1,78 @@
+/* Formulas, without holding up the page: MathJax is fetched when the text has been painted, sets what is
+   on the screen first, and the rest in slices so short that the page answers in between. */
+(() => {
+  "use strict";
+
+  const SLICE = 8; // milliseconds; a phone is four times slower than what one writes on
+  const source = new URL("mathjax/mathjax.js", document.currentScript.src).href;
+  const config = (window.MathJax ??= {});
+
+  const pause = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = resolve;
+    port2.postMessage(null);
+  });
+
+  // A macro may ask for an extension that has to be fetched; then the formula is tried again.
+  const retried = async (act) => {
+    for (;;) {
+      try {
+        return act();
+      } catch (error) {
+        if (!error.retry) throw error;
+        await error.retry;
+      }
+    }
+  };
+
+  const inSlices = async (formulas, act) => {
+    let end = performance.now() + SLICE;
+    for (const formula of formulas) {
+      await retried(() => act(formula));
+      if (performance.now() > end) {
+        await pause();
+        end = performance.now() + SLICE;
+      }
+    }
+  };
+
+  // What a document of MathJax does in one go, render(), with the same steps for these formulas.
+  const set = async (page, formulas) => {
+    page.math = new page.math.constructor(...formulas);
+    await inSlices(formulas, (formula) => page.compileMath(formula));
+    page.outputJax.getMetrics(page);
+    await inSlices(formulas, (formula) => formula.typeset(page));
+    page.addStyleSheet();
+    await inSlices(formulas, (formula) => {
+      formula.assistiveMml(page);
+      formula.updateDocument(page);
+    });
+  };
+
+  const isSeen = (formula) => {
+    const box = formula.start.node.parentElement.getBoundingClientRect();
+    return box.bottom > 0 && box.top < innerHeight;
+  };
+
+  const setAll = async () => {
+    const page = MathJax.startup.document;
+    page.findMath();
+    const all = [...page.math];
+    const seen = new Set(all.filter(isSeen));
+    await set(page, [...seen]);
+    await set(page, all.filter((formula) => !seen.has(formula)));
+    page.addPageElements();
+    page.math = new page.math.constructor(...all);
+  };
+
+  config.startup = { ...config.startup, pageReady: setAll };
+
+  const fetchMathJax = () => {
+    const script = document.createElement("script");
+    script.src = source;
+    document.head.append(script);
+  };
+  // A page in the background paints nothing and would wait for ever.
+  if (document.hidden) fetchMathJax();
+  else requestAnimationFrame(() => setTimeout(fetchMathJax));
+})();
