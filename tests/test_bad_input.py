@@ -16,6 +16,7 @@ import hmoe_lib as hl
 from hmoe_lib.arguments import is_finite, number, real_array
 from hmoe_lib.experiments import config, get, run, runner, slope, store
 from hmoe_lib.experiments.__main__ import main
+from hmoe_lib.experiments.journal import Journal
 from hmoe_lib.identifiability.parsing import parse_activation
 
 MODEL = hl.ValueGated("sigmoid", bias=1.0)
@@ -224,14 +225,14 @@ def test_work_is_kept_until_its_result_is_stored(tmp_path, monkeypatch):
         raise OSError("no space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store, "_write", full)
+        broken.setattr(store, "write_whole", full)
         with pytest.raises(OSError, match="no space"):
             run(TINY, jobs=1, progress=False, store=tmp_path / "out")
-    assert len(store.Journal(TINY).records()) == 4
+    assert len(Journal(TINY).records()) == 4
     monkeypatch.setattr(runner, "replicate", full)  # nothing is left to compute
     result = run(TINY, jobs=1, progress=False, store=tmp_path / "out")
     assert store.load(TINY, tmp_path / "out").digest() == result.digest()
-    assert not store.Journal(TINY).path.exists()
+    assert not Journal(TINY).path.exists()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from hmoe_lib.experiments import get, run, runner, store
+from hmoe_lib.experiments import get, run, runner
 from hmoe_lib.experiments.__main__ import main
 from hmoe_lib.experiments.engine import Engine, LostWorkerError
+from hmoe_lib.experiments.journal import Journal
 
 pytest.importorskip(
     "distributed", reason="Dask is not installed, the cluster is not tested: requirements.txt"
@@ -101,7 +102,7 @@ def test_the_blocks_of_one_fit_on_a_cluster_and_in_processes_have_the_same_bits(
 
 def after(records, action, monkeypatch):
     """Act once when so many records have arrived."""
-    honest, arrived = store.Journal.append, []
+    honest, arrived = Journal.append, []
 
     def append(self, record):
         honest(self, record)
@@ -109,7 +110,7 @@ def after(records, action, monkeypatch):
         if len(arrived) == records:
             action()
 
-    monkeypatch.setattr(store.Journal, "append", append)
+    monkeypatch.setattr(Journal, "append", append)
 
 
 def test_a_worker_lost_in_the_middle_changes_nothing(cluster, monkeypatch):
@@ -152,7 +153,7 @@ def test_a_lost_scheduler_is_named_and_the_run_resumes_without_it(cluster, monke
     after(2, cluster.scheduler.kill, monkeypatch)
     with pytest.raises(LostWorkerError, match=r"scheduler tcp://.* was lost; .* are kept"):
         run(TINY, scheduler=cluster.address, progress=False)
-    kept = len(store.Journal(TINY).records())
+    kept = len(Journal(TINY).records())
     assert 2 <= kept < 8
     computed, honest = [], runner.replicate
     monkeypatch.setattr(

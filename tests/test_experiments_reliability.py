@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from hmoe_lib.experiments import Optimiser, get, load, run, runner, store
+from hmoe_lib.experiments import journal as journals
 from hmoe_lib.experiments.__main__ import main
 from hmoe_lib.experiments.engine import Engine, LostWorkerError
+from hmoe_lib.experiments.journal import BusyError, Journal
 
 TINY = replace(
     get("figure1").select(["mha-K3", "value-K3"]), name="tiny", variant="full",
@@ -108,14 +110,14 @@ def filled(disk, leave):
 def test_a_full_disk_loses_no_finished_replicate(small_disk, monkeypatch, capsys):
     whole = quiet()
     monkeypatch.setenv("HMOE_CACHE", str(small_disk))
-    store.Journal(TINY)  # the folders
+    Journal(TINY)  # the folders
     ballast = filled(small_disk, leave=8192)
     monkeypatch.setitem(get.__globals__["EXPERIMENTS"], "tiny", TINY)
     assert main(["run", "tiny", "--jobs", "1", "--no-progress"]) == 2
     printed = capsys.readouterr().err
     assert "No space left on device" in printed and printed.count("\n") == 1
     ballast.unlink()
-    kept = len(store.Journal(TINY).records())
+    kept = len(Journal(TINY).records())
     assert 1 <= kept < 8
     computed, honest = [], runner.replicate
     monkeypatch.setattr(
@@ -156,7 +158,7 @@ def test_an_unwritable_folder_is_named_before_anything_is_computed(folder, monke
 
 def test_an_unwritable_folder_is_named_even_to_root(folder, monkeypatch):
     """Root passes every permission: the check itself is made to fail."""
-    monkeypatch.setattr(store.os, "access", lambda path, mode: Path(path) != folder)
+    monkeypatch.setattr(journals.os, "access", lambda path, mode: Path(path) != folder)
     monkeypatch.setattr(runner, "replicate", None)
     with pytest.raises(PermissionError, match="results cannot be written"):
         quiet(store=folder)
@@ -179,7 +181,7 @@ HOLDING = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 import test_experiments_reliability as tests
-with tests.store.Journal(tests.TINY).locked():
+with tests.Journal(tests.TINY).locked():
     print("locked", flush=True)
     sys.stdin.read()
 """
@@ -199,13 +201,13 @@ def holder():
     process.stdout.close()
 
 
-needs_locks = pytest.mark.skipif(store.fcntl is None, reason="no locks on this system")
+needs_locks = pytest.mark.skipif(journals.fcntl is None, reason="no locks on this system")
 
 
 @needs_locks
 def test_a_second_run_says_who_is_at_work(holder, monkeypatch):
     monkeypatch.setattr(runner, "replicate", None)
-    with pytest.raises(store.BusyError, match=rf"another process \({holder.pid}\) runs this"):
+    with pytest.raises(BusyError, match=rf"another process \({holder.pid}\) runs this"):
         quiet()
 
 
@@ -214,7 +216,7 @@ def test_the_lock_of_a_killed_process_is_free(holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert len(quiet().rows) == 8
-    assert not list(store.Journal(TINY).path.parent.iterdir())
+    assert not list(Journal(TINY).path.parent.iterdir())
 
 
 @needs_locks

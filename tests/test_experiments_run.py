@@ -20,8 +20,8 @@ from hmoe_lib.experiments import (
     replicate,
     run,
     runner,
-    store,
 )
+from hmoe_lib.experiments.journal import Journal
 from hmoe_lib.experiments.result import ROW
 
 FIGURE1 = get("figure1")
@@ -280,7 +280,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(stop_after, monkeypatch):
     monkeypatch.setattr(runner, "replicate", stopping)
     with pytest.raises(KeyboardInterrupt):
         quiet(TINY)
-    kept = len(store.Journal(TINY).records())
+    kept = len(Journal(TINY).records())
     assert stop_after - 1 <= kept <= stop_after
     resumed = []
     monkeypatch.setattr(
@@ -289,14 +289,14 @@ def test_a_stopped_run_resumes_to_the_same_bits(stop_after, monkeypatch):
     again = quiet(TINY)
     assert same(whole, again)
     assert len(resumed) == 8 - kept
-    assert not store.Journal(TINY).path.exists()
+    assert not Journal(TINY).path.exists()
 
 
 def test_resume_false_starts_afresh(monkeypatch):
-    store.Journal(TINY).append({**replicate(TINY, "mha-K3", 200, 0), "loss": 12345.0})
+    Journal(TINY).append({**replicate(TINY, "mha-K3", 200, 0), "loss": 12345.0})
     assert 12345.0 not in quiet(TINY, resume=False).rows["loss"]
     # Negative control: with resume the forged row would have been taken over.
-    store.Journal(TINY).append({**replicate(TINY, "mha-K3", 200, 0), "loss": 12345.0})
+    Journal(TINY).append({**replicate(TINY, "mha-K3", 200, 0), "loss": 12345.0})
     assert 12345.0 in quiet(TINY).rows["loss"]
 
 
@@ -312,7 +312,7 @@ runner.run(TINY, jobs=1, progress=False)
 
 def test_a_killed_process_leaves_a_journal_that_resumes():
     """SIGKILL cannot be caught: what is on the disk at that moment must be enough."""
-    journal = store.Journal(TINY)
+    journal = Journal(TINY)
     process = subprocess.Popen([sys.executable, "-c", SLOWED, os.path.dirname(__file__)])
     while process.poll() is None and len(_lines(journal)) < 4:
         time.sleep(0.01)

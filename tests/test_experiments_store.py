@@ -22,6 +22,8 @@ from hmoe_lib.experiments import (
     store,
     versions,
 )
+from hmoe_lib.experiments import journal as journals
+from hmoe_lib.experiments.journal import Journal
 
 TINY = replace(
     get("figure1").select("mha-K3"), name="tiny", variant="full", sizes=(200, 300), replicates=2,
@@ -174,7 +176,7 @@ def test_a_write_that_fails_leaves_the_old_file(result, folder, monkeypatch):
     def broken(*arguments):
         raise OSError("disk full")
 
-    monkeypatch.setattr(store.os, "replace", broken)
+    monkeypatch.setattr(journals.os, "replace", broken)
     with pytest.raises(OSError, match="disk full"):
         save(result, folder)
     assert npz.read_bytes() == before
@@ -185,7 +187,7 @@ def test_a_write_that_fails_leaves_the_old_file(result, folder, monkeypatch):
 
 
 def test_a_journal_keeps_floats_to_the_last_bit():
-    journal = store.Journal(TINY)
+    journal = Journal(TINY)
     record = {"panel": "p", "loss": 0.1 + 0.2, "theta": [1 / 3, -0.0, 5e-324]}
     journal.append(record)
     assert journal.records() == [record]
@@ -193,7 +195,7 @@ def test_a_journal_keeps_floats_to_the_last_bit():
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 30])
 def test_a_truncated_last_line_is_dropped_and_the_journal_goes_on(cut):
-    journal = store.Journal(TINY)
+    journal = Journal(TINY)
     for number in range(3):
         journal.append({"replicate": number, "theta": [0.5] * 10})
     journal.path.write_bytes(journal.path.read_bytes()[:-cut])
@@ -205,7 +207,7 @@ def test_a_truncated_last_line_is_dropped_and_the_journal_goes_on(cut):
 
 
 def test_a_changed_line_is_dropped():
-    journal = store.Journal(TINY)
+    journal = Journal(TINY)
     for number in range(3):
         journal.append({"replicate": number, "loss": 1.5})
     lines = journal.path.read_bytes().split(b"\n")
@@ -215,9 +217,9 @@ def test_a_changed_line_is_dropped():
 
 
 def test_journals_of_other_configs_code_and_versions_are_apart(monkeypatch):
-    paths = {store.Journal(TINY).path, store.Journal(replace(TINY, noise_sd=0.2)).path}
-    monkeypatch.setattr(store, "versions", lambda: {"numpy": "0"})
-    paths.add(store.Journal(TINY).path)
+    paths = {Journal(TINY).path, Journal(replace(TINY, noise_sd=0.2)).path}
+    monkeypatch.setattr(journals, "versions", lambda: {"numpy": "0"})
+    paths.add(Journal(TINY).path)
     assert len(paths) == 3
 
 
@@ -248,7 +250,7 @@ def test_the_cache_sees_a_change(counted, change, monkeypatch):
     run(TINY, jobs=1, progress=False, cache=True)
     other = replace(TINY, noise_sd=0.2) if change == "config" else TINY
     if change == "code":
-        monkeypatch.setattr(store, "versions", lambda: {"code": "other"})
+        monkeypatch.setattr(journals, "versions", lambda: {"code": "other"})
     run(other, jobs=1, progress=False, cache=True)
     assert len(counted) == 8
 
@@ -272,14 +274,14 @@ def test_the_code_hash_sees_modules_that_compute_and_no_others(tmp_path):
 
 def test_the_folder_of_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HMOE_CACHE", str(tmp_path / "chosen"))
-    assert store.cache_folder() == tmp_path / "chosen"
+    assert journals.cache_folder() == tmp_path / "chosen"
     monkeypatch.delenv("HMOE_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert store.cache_folder() == tmp_path / ".cache" / "hmoe_lib"
+    assert journals.cache_folder() == tmp_path / ".cache" / "hmoe_lib"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     monkeypatch.chdir(tmp_path)
-    assert store.cache_folder() == store.Path(".cache")
+    assert journals.cache_folder() == store.Path(".cache")
 
 
 # ---- measures ------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from hmoe_lib.experiments.config import Experiment, Optimiser, Panel, Start, log
 from hmoe_lib.experiments.density_catalogue import STUDIES, load_study, run_study
 from hmoe_lib.experiments.engine import Engine, LostWorkerError
 from hmoe_lib.experiments.flat import FlatPanel
+from hmoe_lib.experiments.journal import BusyError
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import generator, grid, replicate, run
 from hmoe_lib.experiments.store import (
-    BusyError,
     DamagedResultError,
     StaleResultError,
     load,

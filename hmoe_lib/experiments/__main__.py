@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hmoe_lib.experiments import store
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, get
+from hmoe_lib.experiments.journal import cache_folder
 from hmoe_lib.experiments.rates import FEWEST_SIZES
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.runner import SPREADS, run
@@ -45,7 +46,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     began = time.perf_counter()
-    folder = options.out or store.cache_folder() / "results"
+    folder = options.out or cache_folder() / "results"
     result = run(
         options.name,
         quick=options.quick,
@@ -65,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    folder = options.out or store.cache_folder() / "results"
+    folder = options.out or cache_folder() / "results"
     expected = get(options.name).select(options.panel)
     _print(store.load(expected.quick() if options.quick else expected, folder))
     return 0

@@ -31,6 +31,7 @@ from hmoe_lib.experiments.config import Experiment, Optimiser, Panel
 from hmoe_lib.experiments.distances import distances, losses
 from hmoe_lib.experiments.engine import Engine, LostWorkerError, one_thread
 from hmoe_lib.experiments.flat import FlatPanel, flat_record
+from hmoe_lib.experiments.journal import Journal
 from hmoe_lib.experiments.result import ExperimentResult, keys
 from hmoe_lib.experiments.versions import versions
 from hmoe_lib.measures import HierarchicalMeasure
@@ -130,7 +131,7 @@ def run(
     config = config.quick() if quick else config
     if store is not None:
         files.check_folder(store)
-    journal = files.Journal(config)
+    journal = Journal(config)
     # Who asks for a cached result waits for the run that is computing it.
     with journal.locked(wait=cache):
         result = files.cached(config) if cache else None
@@ -301,7 +302,7 @@ def _seed(*origin: str | int) -> np.random.SeedSequence:
 
 
 def _computed(
-    config: Experiment, journal: files.Journal, work: Callable, progress: bool, resume: bool
+    config: Experiment, journal: Journal, work: Callable, progress: bool, resume: bool
 ) -> ExperimentResult:
     if not resume:
         journal.remove()
