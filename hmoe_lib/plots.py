@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from hmoe_lib.experiments.config import LOSSES, Panel
+from hmoe_lib.experiments.config import LOSSES
 from hmoe_lib.experiments.result import ExperimentResult
 
 __all__ = ["COLOURS", "history", "rate_figure", "rate_panel", "reference_line", "style", "use"]
@@ -178,8 +178,7 @@ def rate_panel(
         label="one run",
     )  # fmt: skip
     _summaries(ax, result, panel, field, colour)
-    middle = float(np.exp(np.log(n).mean()))
-    level = float(np.exp(np.log(np.median(values, axis=1)).mean()))
+    middle, level = np.exp(np.log(n).mean()), np.exp(np.log(np.median(values, axis=1)).mean())
     if theory is None:
         theory = _THEORY.get(config.setting, 0.0) if is_loss else -0.5
     label = {0.0: "theory: no rate", -0.5: "theory: $n^{-1/2}$"}.get(theory, "")
@@ -190,7 +189,8 @@ def rate_panel(
             n, at_start, color=COLOURS["start"], marker="x", markersize=4, linestyle="-.",
             linewidth=1.2, label="median start",
         )  # fmt: skip
-    ax.set(xlabel="sample size $n$", ylabel=_field_name(config, field))
+    name = f"Voronoi loss {LOSSES[config.loss]}" if field == "loss" else FIELD_NAMES[field]
+    ax.set(xlabel="sample size $n$", ylabel=name)
     ax.set_title(f"{SETTING_NAMES[config.setting]}, $K = {config.channels}$")
     _log_ticks(ax)
     if legend:
@@ -210,18 +210,16 @@ def _summaries(ax: Axes, result: ExperimentResult, panel: str, field: str, colou
     }
     for statistic, look in looks.items():
         points = getattr(np, statistic)(values, axis=1)
-        label = statistic
-        if not few:
-            label += f", slope {slopes[statistic]}".replace("-", "\N{MINUS SIGN}")
+        label = statistic if few else f"{statistic}, slope {slopes[statistic]}"
+        label = label.replace("-", "\N{MINUS SIGN}")
         line = look.pop("linestyle")
         ax.plot(
             n, points, color=colour, linestyle=line if few else "",
             label=label if few else None, zorder=3, **look,
         )  # fmt: skip
         if not few:
-            ends = n[[0, -1]]
             ax.plot(
-                ends, slopes[statistic].predict(ends), color=colour, linestyle=line,
+                n[[0, -1]], slopes[statistic].predict(n[[0, -1]]), color=colour, linestyle=line,
                 linewidth=1.5, markevery=[], label=label, **look,
             )  # fmt: skip
 
@@ -254,9 +252,10 @@ def rate_figure(result: ExperimentResult, field: str = "loss", **options) -> Fig
     settings = list(dict.fromkeys(panel.setting for panel in panels))
     columns = [[panel for panel in panels if panel.setting == setting] for setting in settings]
     width = max(map(len, columns))
-    size = (7.4, 0.6 + 2.75 * len(settings))
-    grid = {"sharex": True, "sharey": "row", "squeeze": False}
-    fig, axes = plt.subplots(len(settings), width, figsize=size, **grid)
+    fig, axes = plt.subplots(
+        len(settings), width, figsize=(7.4, 0.6 + 2.75 * len(settings)), sharex=True, sharey="row",
+        squeeze=False,
+    )  # fmt: skip
     for row, of_setting in zip(axes, columns, strict=True):
         for ax, panel in zip(row, of_setting, strict=False):
             rate_panel(ax, result, panel.name, field, legend=False, **options)
@@ -315,23 +314,16 @@ def history(ax: Axes, fits, colours=None) -> Axes:
 # ---- small pieces --------------------------------------------------------------------------------
 
 
-def _field_name(panel: Panel, field: str) -> str:
-    return f"Voronoi loss {LOSSES[panel.loss]}" if field == "loss" else FIELD_NAMES[field]
-
-
 def _log_ticks(ax: Axes) -> None:
+    plain = FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}")
     # The narrower the range, the more numbers between powers of ten need a label.
     for axis in (ax.xaxis, ax.yaxis):
         low, high = axis.get_view_interval()
         decades = np.log10(high / low)
         subs = (1.0, 2.0, 3.0, 5.0) if decades < 1 else (1.0, 2.0, 5.0) if decades < 2 else (1.0,)
         axis.set_major_locator(LogLocator(subs=subs, numticks=9))
-        axis.set_major_formatter(FuncFormatter(_plain))
+        axis.set_major_formatter(plain)
         axis.set_minor_formatter(NullFormatter())
-
-
-def _plain(value: float, _position=None) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def _own_legend(row) -> None:

@@ -191,15 +191,22 @@ def search_truth(
     def score(G: HierarchicalMeasure) -> float:
         return conditioning(model, G, X).score
 
-    best = min((candidate() for _ in range(draws)), key=score)
+    def moved(G: HierarchicalMeasure, length: float) -> HierarchicalMeasure:
+        M = G.M + length * largest_M * rng.standard_normal(G.M.shape)
+        a = G.a + length * largest_a * rng.standard_normal(G.a.shape)
+        return measure(M, a)
+
+    return _improved(min((candidate() for _ in range(draws)), key=score), score, moved, steps)
+
+
+def _improved(best, score, moved, steps: int):
+    """Keep a move whenever it scores lower; lengthen moves after a success, else shorten them."""
     lowest, length = score(best), 0.1
     for _ in range(steps):
-        M = best.M + length * largest_M * rng.standard_normal(best.M.shape)
-        a = best.a + length * largest_a * rng.standard_normal(best.a.shape)
-        moved = measure(M, a)
-        here = score(moved)
+        there = moved(best, length)
+        here = score(there)
         if here < lowest:
-            best, lowest, length = moved, here, min(1.5 * length, 0.3)
+            best, lowest, length = there, here, min(1.5 * length, 0.3)
         else:
             length = max(0.93 * length, 0.004)
     return best

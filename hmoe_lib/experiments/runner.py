@@ -207,11 +207,7 @@ def _fitted(
         record = flat_record(panel, n, config.noise_sd, points, data, start_rng)
         return {"panel": panel.name, "n": n, "replicate": number, **record}
     model, truth = panel.model(), panel.truth
-    noise_sd = config.noise_sd if panel.noise_sd is None else panel.noise_sd
-    if config.streamed:
-        samples = Stream(_Draw(model, truth, noise_sd, (config.name, n, number)), n)
-    else:
-        samples = Samples(*model.sample(truth, n, noise_sd=noise_sd, rng=data))
+    samples = _samples(config, panel, n, number, data)
     samples.map = map if engine is None else engine.map
     box, estimator = _box(panel), _ESTIMATORS[panel.optimiser.name]
     fits = []
@@ -244,6 +240,17 @@ def _fitted(
             for epoch in config.epochs
         ],
     }
+
+
+def _samples(
+    config: Experiment, panel: Panel, n: int, number: int, data: np.random.Generator
+) -> Samples:
+    """Data of one replicate: held in memory, or drawn anew at every look."""
+    model, truth = panel.model(), panel.truth
+    noise_sd = config.noise_sd if panel.noise_sd is None else panel.noise_sd
+    if config.streamed:
+        return Stream(_Draw(model, truth, noise_sd, (config.name, n, number)), n)
+    return Samples(*model.sample(truth, n, noise_sd=noise_sd, rng=data))
 
 
 def _points(points: int, dim: int) -> Array:
