@@ -105,10 +105,10 @@ EXPERIMENTS: dict[str, Experiment] = {
                 for panel in _figure1_panels()
             ],
             sizes=log_sizes(1e5, 1e7, 5),
-            replicates=1,
+            replicates=3,
             streamed=True,
-            title="Figure 1 two decades further, to n = 1e7, one run a size, data never held",
-            core_seconds=400.0,
+            title="Figure 1 two decades further, to n = 1e7, three runs a size, data never held",
+            core_seconds=1000.0,
         ),
         Experiment(
             name="protocol",
