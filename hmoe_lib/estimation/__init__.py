@@ -11,6 +11,7 @@ from hmoe_lib.estimation.mixing_starts import perturbed
 from hmoe_lib.estimation.profiles import limit_on_a_grid, split_profile
 from hmoe_lib.estimation.result import STATUSES, FitResult
 from hmoe_lib.estimation.starts import Start, near_truth_start, random_start
+from hmoe_lib.estimation.top_k import fit_top_k
 
 __all__ = [
     "LIKELIHOOD_STATUSES",
@@ -25,6 +26,7 @@ __all__ = [
     "fit_least_squares",
     "fit_likelihood",
     "fit_mixture",
+    "fit_top_k",
     "likelihood_box",
     "limit_on_a_grid",
     "near_truth_start",

@@ -5,6 +5,7 @@ from hmoe_lib.models.flat import FlatModel
 from hmoe_lib.models.linear_experts import KeyGated, LayerGated, QueryGated
 from hmoe_lib.models.mha import Mha
 from hmoe_lib.models.output_gated import OutputGated
+from hmoe_lib.models.smoothed_top import SmoothedTop
 from hmoe_lib.models.value_gated import ValueGated
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "OutputGated",
     "QueryGated",
     "RegressionModel",
+    "SmoothedTop",
     "ValueGated",
 ]
