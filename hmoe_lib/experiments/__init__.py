@@ -10,6 +10,16 @@ from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.journal import BusyError
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
+from hmoe_lib.experiments.routers import (
+    ROUTER_STUDIES,
+    ROUTERS,
+    RouterStudy,
+    agreement,
+    load_routers,
+    paired_interval,
+    routing_entropy,
+    save_routers,
+)
 from hmoe_lib.experiments.runner import generator, grid, replicate, run
 from hmoe_lib.experiments.store import (
     DamagedResultError,
@@ -24,6 +34,8 @@ from hmoe_lib.experiments.truths import declared_truth
 __all__ = [
     "CLAIMS",
     "EXPERIMENTS",
+    "ROUTERS",
+    "ROUTER_STUDIES",
     "STUDIES",
     "TRUTH_OUTPUT",
     "TRUTH_VALUE",
@@ -39,11 +51,13 @@ __all__ = [
     "Measured",
     "Optimiser",
     "Panel",
+    "RouterStudy",
     "SampleSize",
     "Slope",
     "SlopeTable",
     "StaleResultError",
     "Start",
+    "agreement",
     "conditioning",
     "declared_truth",
     "generator",
@@ -51,15 +65,19 @@ __all__ = [
     "grid",
     "load",
     "load_measure",
+    "load_routers",
     "load_study",
     "log_sizes",
     "measured",
+    "paired_interval",
     "replicate",
+    "routing_entropy",
     "run",
     "run_study",
     "samples_needed",
     "save",
     "save_measure",
+    "save_routers",
     "search_truth",
     "slope",
 ]
