@@ -53,6 +53,7 @@ __all__ = [
     "identifiability",
     "near_truth_start",
     "plots",
+    "practice",
     "split_start",
     "voronoi_cells",
     "voronoi_loss",
@@ -60,7 +61,9 @@ __all__ = [
 ]
 
 # Loaded when first used: sympy, matplotlib and joblib are slow to import.
-_ON_DEMAND = {"attention", "experiments", "identifiability", "pages", "plots", "reference"}
+_ON_DEMAND = {
+    "attention", "experiments", "identifiability", "pages", "plots", "practice", "reference"
+}  # fmt: skip
 
 
 def __getattr__(name: str):
