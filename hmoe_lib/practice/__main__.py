@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-
-# One thread: the bits of a sum then do not depend on the number of cores. Read when JAX starts.
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
 
 from hmoe_lib.practice.config import VARIANTS, Config
 from hmoe_lib.practice.store import read_text

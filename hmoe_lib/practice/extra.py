@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import os
 from types import ModuleType
 
-__all__ = ["INSTALL", "available", "need"]
+__all__ = ["INSTALL", "ONE_THREAD", "available", "need"]
 
 INSTALL = "python -m pip install -r requirements-practice.txt"
 """The command that installs the extra, from the folder of the book."""
+
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+"""How JAX computes, unless XLA_FLAGS says otherwise: the bits do not depend on the cores."""
 
 
 def need(*names: str) -> list[ModuleType]:
@@ -32,6 +36,7 @@ def need(*names: str) -> list[ModuleType]:
     ModuleNotFoundError: training needs jaxx, which is not installed; run: python -m pip install \
 -r requirements-practice.txt
     """
+    os.environ.setdefault("XLA_FLAGS", ONE_THREAD)  # read when JAX is imported
     try:
         return [importlib.import_module(name) for name in names]
     except ModuleNotFoundError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from hmoe_lib.practice import store
 from hmoe_lib.practice.config import VARIANTS, Config, get_variant
@@ -90,8 +90,10 @@ def t_interval(values, level: float = 0.95) -> Interval:
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
         raise ValueError(f"values: expected at least two finite numbers, got {values}")
-    half = stats.t.ppf(0.5 + level / 2, len(values) - 1) * stats.sem(values)
-    return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
+    spread = values.std(ddof=1) / np.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, 0.5 + level / 2) * spread)
+    middle = float(values.mean())
+    return Interval(middle, middle - half, middle + half)
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,10 @@ def python_reference() -> Text:
     kept = []
     for name in sorted(topics):
         for paragraph in topics[name].split("\n\n"):
-            if paragraph.strip() and paragraph not in seen:
-                seen.add(paragraph)
-                kept.append(paragraph)
+            words = " ".join(paragraph.split())  # copies differ in how they are indented
+            if words and words not in seen:
+                seen.add(words)
+                kept.append(paragraph.strip("\n"))
     whole = "\n\n".join(kept).encode()
     return text_of(f"pydoc_data.topics of Python {platform.python_version()}", whole)
 
