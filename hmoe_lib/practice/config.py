@@ -119,12 +119,12 @@ class Config:
     features: int = 96
     heads: int = 4
     context: int = 128
-    steps: int = 1000
+    steps: int = 700
     batch: int = 8
     rate: float = 4e-3
-    warmup: int = 100
+    warmup: int = 70
     decay: float = 0.1
-    validate_every: int = 100
+    validate_every: int = 70
     windows: int = 64
 
     def __post_init__(self) -> None:
