@@ -87,6 +87,11 @@ grade: classroom  ## Grade the folder SUBMISSIONS: marks, reasons and feedback p
 	@PYTHONPATH=$(CURDIR):$(CURDIR)/book/assignments $(PY) -m classroom.grade "$(COURSE)" \
 	  "$(SUBMISSIONS)" --jobs $(JOBS) $(if $(WRITTEN),--written "$(WRITTEN)")
 
+.PHONY: practice
+practice: env  ## Train the small transformers of Part V anew (needs JAX, which it installs; resumable)
+	@$(PY) -m pip install --quiet -r requirements-practice.txt
+	$(PY) -m hmoe_lib.practice train --out book/results
+
 vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
 	$(PY) book/_ext/vendor.py
 

@@ -5,8 +5,7 @@ Training needs the extra (requirements-practice.txt); everything else here does 
 
 from hmoe_lib.practice.config import VARIANTS, Config, Variant, get_variant
 from hmoe_lib.practice.extra import available
-from hmoe_lib.practice.forward import attention_part, forward, layer_weights, loss, normalised
-from hmoe_lib.practice.measure import (
+from hmoe_lib.practice.measures import (
     FIELDS,
     effective_rank,
     entropy,
@@ -14,7 +13,8 @@ from hmoe_lib.practice.measure import (
     measure,
     uniform_share,
 )
-from hmoe_lib.practice.start import start
+from hmoe_lib.practice.numpy_model import attention_part, forward, layer_weights, loss, normalised
+from hmoe_lib.practice.starts import start
 from hmoe_lib.practice.store import read_text
 from hmoe_lib.practice.study import (
     Interval,
@@ -26,7 +26,7 @@ from hmoe_lib.practice.study import (
     t_interval,
 )
 from hmoe_lib.practice.text import Text, python_reference, text_of
-from hmoe_lib.practice.train import NotFiniteError, Trained, train, validation_windows
+from hmoe_lib.practice.training import NotFiniteError, Trained, train, validation_windows
 
 __all__ = [
     "FIELDS",

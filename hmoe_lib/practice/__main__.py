@@ -11,7 +11,7 @@ from hmoe_lib.practice.config import VARIANTS, Config
 from hmoe_lib.practice.store import read_text
 from hmoe_lib.practice.study import SEEDS, collect, load_practice, run_practice
 from hmoe_lib.practice.text import python_reference
-from hmoe_lib.practice.train import NotFiniteError
+from hmoe_lib.practice.training import NotFiniteError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,9 +14,9 @@ from scipy.special import stdtrit
 
 from hmoe_lib.practice import store
 from hmoe_lib.practice.config import VARIANTS, Config, get_variant
-from hmoe_lib.practice.measure import FIELDS, measure
+from hmoe_lib.practice.measures import FIELDS, measure
 from hmoe_lib.practice.text import Text, python_reference
-from hmoe_lib.practice.train import train, validation_windows
+from hmoe_lib.practice.training import train, validation_windows
 
 Array = np.ndarray
 
@@ -108,7 +108,7 @@ class PracticeResult:
         The axes of the arrays.
     values : dict of ndarray, shape (variants, seeds, ...)
         "losses" (steps), "validation" (every so many steps), "validation_loss", "seconds", and
-        the fields of :data:`hmoe_lib.practice.measure.FIELDS` (layers).
+        the fields of FIELDS (layers).
     about : dict
         Text and its hash, versions, date.
     """

@@ -5,15 +5,15 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hmoe_lib import practice, reference_attention
 from hmoe_lib.activations import activation
 from hmoe_lib.practice import VARIANTS, Config, extra, forward, measure, start
 from hmoe_lib.practice import text as texts
-from hmoe_lib.practice.forward import attention_part, layer_weights, weights_and_gate
-from hmoe_lib.practice.train import batch, validation_windows
+from hmoe_lib.practice.numpy_model import attention_part, layer_weights, weights_and_gate
+from hmoe_lib.practice.training import batch, validation_windows
 
 SMALL = {"layers": 2, "features": 12, "heads": 3, "context": 7}
 SIGMOID, SILU = activation("sigmoid"), activation("silu")
@@ -87,7 +87,7 @@ def test_no_byte_is_seen_before_its_time(variant, monkeypatch):
     config = small(variant)
     weights = shaken(config, np.random.default_rng(3))
     check_causal(lambda tokens: forward(config, weights, tokens)[0])
-    module = sys.modules["hmoe_lib.practice.forward"]
+    module = sys.modules["hmoe_lib.practice.numpy_model"]
     monkeypatch.setattr(module, "causal_mask", lambda N: np.ones((N, N), dtype=bool))
     with pytest.raises(AssertionError, match="before it"):
         check_causal(lambda tokens: forward(config, weights, tokens)[0])
@@ -110,6 +110,7 @@ def test_the_loss_is_the_mean_of_minus_log_probabilities():
     heads=st.integers(1, 5), width=st.integers(1, 5), layers=st.integers(1, 3),
     variant=st.sampled_from(list(VARIANTS)),
 )  # fmt: skip
+@settings(max_examples=25, deadline=None)
 def test_every_variant_has_as_many_parameters_as_the_others(heads, width, layers, variant):
     sizes = {"heads": heads, "features": 2 * width * heads, "layers": layers, "context": 5}
     config = Config(variant, **sizes)
@@ -228,6 +229,7 @@ def test_a_text_of_one_s_own_in_any_alphabet(tmp_path):
 
 
 @given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
 def test_measures_have_their_ranges(seed):
     rng = np.random.default_rng(seed)
     N = int(rng.integers(2, 9))

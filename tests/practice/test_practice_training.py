@@ -13,14 +13,14 @@ from hmoe_lib import practice
 from hmoe_lib.practice import VARIANTS, Config, NotFiniteError, forward, start, store, study, train
 from hmoe_lib.practice.__main__ import main
 from hmoe_lib.practice.extra import need
-from hmoe_lib.practice.model import batch_logits, batch_loss
+from hmoe_lib.practice.jax_model import batch_logits, batch_loss
 
 pytestmark = pytest.mark.needs_jax
 SMALL = {
     "layers": 2, "features": 12, "heads": 3, "context": 7, "steps": 12, "batch": 3, "warmup": 3,
     "validate_every": 4, "windows": 5,
 }  # fmt: skip
-MODULE = sys.modules["hmoe_lib.practice.train"]
+MODULE = sys.modules["hmoe_lib.practice.training"]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ KILLED = """
 import os, signal, sys
 import hmoe_lib.practice as practice
 from hmoe_lib.practice import Config
-module = sys.modules["hmoe_lib.practice.train"]
+module = sys.modules["hmoe_lib.practice.training"]
 module.CHECKPOINT_EVERY, batch = 3, module.batch
 def killing(config, text, step):
     if step == 10:

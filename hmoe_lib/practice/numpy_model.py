@@ -140,7 +140,7 @@ def forward(config: Config, weights: dict, tokens) -> tuple[Array, list[Layer]]:
 
     Examples
     --------
-    >>> from hmoe_lib.practice.start import start
+    >>> from hmoe_lib.practice.starts import start
     >>> config = Config(layers=1, features=8, heads=2, context=4)
     >>> forward(config, start(config), [104, 105])[0].shape
     (2, 256)

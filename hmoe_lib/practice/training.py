@@ -14,8 +14,8 @@ from hmoe_lib.experiments.runner import generator
 from hmoe_lib.practice import store
 from hmoe_lib.practice.config import Config
 from hmoe_lib.practice.extra import need
-from hmoe_lib.practice.model import batch_loss
-from hmoe_lib.practice.start import start
+from hmoe_lib.practice.jax_model import batch_loss
+from hmoe_lib.practice.starts import start
 from hmoe_lib.practice.text import Text
 
 Array = np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hmoe_lib.practice.config import Config
-from hmoe_lib.practice.forward import forward, layer_weights, weights_and_gate
+from hmoe_lib.practice.numpy_model import forward, layer_weights, weights_and_gate
 
 Array = np.ndarray
 
@@ -143,7 +143,7 @@ def measure(config: Config, weights: dict, windows) -> dict[str, Array]:
 
     Notes
     -----
-    The forward pass is that of :mod:`hmoe_lib.practice.forward`, in float64: it knows nothing of
+    The forward pass is :func:`forward`, in float64: it knows nothing of
     JAX, so a figure does not depend on how the model was trained.
     """
     L, windows = config.layers, np.asarray(windows)

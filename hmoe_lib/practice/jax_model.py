@@ -6,7 +6,7 @@ import math
 
 from hmoe_lib.practice.config import Config, get_variant
 from hmoe_lib.practice.extra import need
-from hmoe_lib.practice.forward import TINY
+from hmoe_lib.practice.numpy_model import TINY
 
 __all__ = ["SHARED", "batch_logits", "batch_loss"]
 
@@ -15,7 +15,7 @@ SHARED = ("tokens", "positions", "final_scale")
 
 
 def batch_logits(config: Config, weights: dict, tokens):
-    """Return the logits of a batch, as :func:`hmoe_lib.practice.forward.forward` for each window.
+    """Return the logits of a batch, as :func:`~hmoe_lib.practice.forward` for each window.
 
     Parameters
     ----------
