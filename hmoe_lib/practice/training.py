@@ -40,9 +40,9 @@ class Trained(NamedTuple):
         What was trained.
     weights : dict of ndarray, float32
         Of the shapes of :meth:`Config.shapes`.
-    losses : ndarray, shape (steps,)
+    losses : ndarray, shape (steps done,)
         Training loss of each step, before the step, in nats a byte.
-    validation : ndarray, shape (steps // validate_every,)
+    validation : ndarray, shape (steps done // validate_every,)
         Loss on the same `windows` windows of the validation part.
     validation_loss : float
         Loss at the end on the whole validation part, in disjoint windows.
@@ -120,7 +120,7 @@ def train(
     folder: str | Path | None = None,
     progress: bool = True,
     stop_after: int | None = None,
-) -> Trained | None:
+) -> Trained:
     """Train a model, or go on from its last checkpoint.
 
     Parameters
@@ -134,7 +134,7 @@ def train(
     progress : bool, default True
         A bar on stderr.
     stop_after : int, optional
-        Leave after this step as if killed, and return None; for tests.
+        Leave after so many steps; the rate and the batches are those of the whole training.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def train(
                 config, text, folder, step + 1, _packed(weights, state, losses, validation)
             )
         if stop_after == step + 1:
-            return None
+            break
     every = validation_windows(config, text)
     whole = np.mean([float(evaluate(weights, window[None])) for window in every])
     arrays = {name: np.asarray(value) for name, value in weights.items()}

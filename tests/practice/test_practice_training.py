@@ -117,12 +117,8 @@ def test_something_is_learned(text):
     assert result.losses[0] > 5.4 and result.losses[-10:].mean() < 2.8
     assert result.validation[-1] < result.validation[0]
     windows = practice.validation_windows(long, text)
-    slow = np.mean([practice.loss(long, result.weights, window) for window in windows[:200]])
-    again = np.mean(
-        [float(batch_loss(long, result.weights, window[None])) for window in windows[:200]]
-    )
-    assert abs(slow - again) < 1e-5
-    assert abs(result.validation_loss - slow) < 0.1
+    slow = np.mean([practice.loss(long, result.weights, window) for window in windows])
+    assert abs(result.validation_loss - slow) < 1e-5
 
 
 def same(one, other):
@@ -137,7 +133,8 @@ def same(one, other):
 def test_a_stopped_training_goes_on_to_the_same_bits(variant, text, tmp_path):
     config = small(variant)
     whole = train(config, text, progress=False)
-    assert train(config, text, tmp_path, progress=False, stop_after=8) is None
+    part = train(config, text, tmp_path, progress=False, stop_after=8)
+    assert np.array_equal(part.losses, whole.losses[:8])
     assert [path.name[-11:] for path in tmp_path.glob("*.json")] == ["000006.json"]
     assert same(train(config, text, tmp_path, progress=False), whole)
     assert not same(train(small(variant, seed=1), text, progress=False), whole)  # control
