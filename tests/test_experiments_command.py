@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from hmoe_lib.experiments import catalogue, get, load
+from hmoe_lib.experiments import STUDIES, catalogue, get, load, load_study
 from hmoe_lib.experiments.__main__ import main
 
 SIZES = (150, 200, 250, 300, 350)
@@ -52,6 +52,19 @@ def test_run_prints_the_slopes_and_where_they_are(small, capsys):
     assert printed.err == ""
     assert main(["show", "small", "--out", str(out)]) == 0
     assert str(slopes) in capsys.readouterr().out
+
+
+def test_a_study_of_likelihoods_is_run_and_shown(small, capsys, monkeypatch):
+    tiny = replace(STUDIES["dense-exact"], name="tiny", sizes=(100, 120, 150, 200, 300), runs=2)
+    monkeypatch.setitem(STUDIES, "tiny", tiny)
+    assert main(["list"]) == 0 and "tiny\n  sizes   100, 120" in capsys.readouterr().out
+    assert main(["run", "tiny", "--out", str(small)]) == 0
+    printed = capsys.readouterr().out
+    loss = load_study("tiny", small).slope("loss")
+    assert f"mean {loss}" in printed and str(small / "study-tiny.npz") in printed
+    assert main(["show", "tiny", "--out", str(small)]) == 0
+    assert f"mean {loss}" in capsys.readouterr().out
+    assert main(["run", "tinny"]) == 2 and "tinny" in capsys.readouterr().err
 
 
 def test_progress_goes_to_standard_error(small, capsys):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hmoe_lib.experiments import store
 from hmoe_lib.experiments.catalogue import EXPERIMENTS, get
+from hmoe_lib.experiments.density_catalogue import STUDIES, load_study, run_study
 from hmoe_lib.experiments.journal import cache_folder
 from hmoe_lib.experiments.rates import FEWEST_SIZES
 from hmoe_lib.experiments.result import ExperimentResult
@@ -41,12 +42,18 @@ def _list(options: argparse.Namespace) -> int:
             f"  cost    about {_time(experiment.core_seconds)} of one core; "
             f"--quick {_time(quick.core_seconds)}"
         )
+    for name, study in STUDIES.items():
+        print(f"{name}\n  sizes   {', '.join(map(str, study.sizes))}; {study.runs} runs each")
     return 0
 
 
 def _run(options: argparse.Namespace) -> int:
     began = time.perf_counter()
     folder = options.out or cache_folder() / "results"
+    if options.name in STUDIES:  # likelihood: one process, no other options
+        _print_study(run_study(options.name, folder))
+        print(f"stored   {folder / f'study-{options.name}.npz'} and .json")
+        return 0
     result = run(
         options.name,
         quick=options.quick,
@@ -67,6 +74,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     folder = options.out or cache_folder() / "results"
+    if options.name in STUDIES:
+        _print_study(load_study(options.name, folder))
+        return 0
     expected = get(options.name).select(options.panel)
     _print(store.load(expected.quick() if options.quick else expected, folder))
     return 0
@@ -78,6 +88,14 @@ def _print(result: ExperimentResult) -> None:
     print(f"date     {result.date}   work {_time(result.seconds.sum())} of one core")
     if len(result.config.sizes) >= FEWEST_SIZES:
         print(result.slopes())
+
+
+def _print_study(result) -> None:
+    print(f"{result.study.name}: work {_time(result.cpu_seconds)} of one core; slopes")
+    for field, values in result.values.items():
+        if (values > 0).all() and (values.max(axis=1) > values.min(axis=1)).all():
+            slopes = [f"{name} {result.slope(field, name)}" for name in ("mean", "median")]
+            print(f"  {field:12} {'  '.join(slopes)}")
 
 
 def _time(seconds: float) -> str:

@@ -16,6 +16,7 @@ from hmoe_lib.experiments.density_studies import GatedStudy, RelativeStudy, Stud
 from hmoe_lib.experiments.prompt_studies import PromptStudy
 from hmoe_lib.experiments.rates import Slope, slope
 from hmoe_lib.experiments.runner import generator
+from hmoe_lib.experiments.versions import versions
 from hmoe_lib.mixing import MixingMeasure
 
 Array = np.ndarray
@@ -157,7 +158,7 @@ def run_study(name: str | Study, folder: str | Path | None = None) -> StudyResul
             "format": "hmoe study 1",
             "settings": study.settings(),
             "hash": study.hash(),
-            "versions": store.versions(),
+            "versions": versions(),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "cpu_seconds": round(seconds, 1),
         }

@@ -15,6 +15,7 @@ from hmoe_lib.estimation import Box, fit_least_squares
 from hmoe_lib.experiments import store
 from hmoe_lib.experiments.checks import integer, one_of
 from hmoe_lib.experiments.runner import generator
+from hmoe_lib.experiments.versions import versions
 from hmoe_lib.gates import Sigmoid, gate
 from hmoe_lib.mixing import MixingMeasure
 from hmoe_lib.models import FlatModel
@@ -173,7 +174,7 @@ ROUTER_STUDIES = {name: RouterStudy(f"routers-{name}", repeats=10) for name in (
 def save_routers(name: str, X, y, folder: str | Path) -> None:
     """Run a study of ROUTER_STUDIES on its data and store it as routers-NAME."""
     study = _known(name)
-    about = {"format": "hmoe routers 1", "settings": vars(study), "versions": store.versions()}
+    about = {"format": "hmoe routers 1", "settings": vars(study), "versions": versions()}
     store.save_arrays(study.name, about, study.run(X, y), folder)
 
 
