@@ -16,9 +16,9 @@ from pathlib import Path
 STATIC = Path(__file__).resolve().parents[1] / "_static"
 CHECKSUMS = "SHA256SUMS"
 
-# Components of MathJax, put together into one file: its own combined ones are twice as heavy, with
-# a menu and MathML as an input. Beside it the fonts, and the extensions that the autoloader fetches
-# on first use of a macro such as \\boldsymbol.
+# Components of MathJax that mathematics.js puts together: its own combinations are twice as heavy,
+# with a menu and MathML as an input. Beside them the fonts, and the extensions that the autoloader
+# fetches on first use of a macro such as \\boldsymbol.
 OUTPUT = ("output/chtml", "output/chtml/fonts/tex")
 COMPONENTS = ("startup", "core", "input/tex", *OUTPUT, "a11y/assistive-mml")
 AUTOLOADED = "action amscd bbox boldsymbol braket bussproofs cancel color enclose extpfeil html"
@@ -31,17 +31,6 @@ SERIF = {
 }
 
 
-def join_components(target: Path) -> None:
-    """Make `mathjax.js` of the components, and tell MathJax's loader that it has them."""
-    paths = [target / f"{name}.js" for name in COMPONENTS]
-    parts = [path.read_text(encoding="utf8") for path in paths]
-    parts.append(f"MathJax.loader.preLoad('loader', {', '.join(map(repr, COMPONENTS))});\n")
-    (target / "mathjax.js").write_text(";\n".join(parts), encoding="utf8")
-    for path in paths:
-        path.unlink()
-    (target / "a11y").rmdir()
-
-
 @dataclass(frozen=True)
 class Package:
     name: str
@@ -50,7 +39,6 @@ class Package:
     folder: str
     prefix: str  # of the names inside the package, not kept
     wanted: Callable[[str], bool]
-    finish: Callable[[Path], None] = lambda target: None
 
     def vendor(self, archive: Path, target: Path) -> None:
         found = hashlib.sha1(archive.read_bytes()).hexdigest()
@@ -64,7 +52,6 @@ class Package:
                     path = target / name.removeprefix(self.prefix)
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(tar.extractfile(member).read())
-        self.finish(target)
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf8")
 
 
@@ -76,7 +63,6 @@ PACKAGES = [
         "mathjax",
         "es5/",
         lambda name: name in MATHJAX or name.startswith(MATHJAX_FONTS),
-        join_components,
     ),
     Package(
         "@fontsource/source-serif-4",

@@ -4,7 +4,11 @@
   "use strict";
 
   const SLICE = 8; // milliseconds; a phone is four times slower than what one writes on
-  const source = new URL("mathjax/mathjax.js", document.currentScript.src).href;
+  // One file would be a single long task.
+  const COMPONENTS = [
+    "startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml",
+  ];
+  const folder = new URL("mathjax/", document.currentScript.src).href;
   const config = (window.MathJax ??= {});
 
   const pause = () => globalThis.scheduler?.yield?.() ?? new Promise((resolve) => {
@@ -36,17 +40,18 @@
     }
   };
 
-  // What a document of MathJax does in one go, render(), with the same steps for these formulas.
+  // What a document of MathJax does in one go, render(), with the same steps for these formulas. They
+  // are drawn apart from the page and put into it at once, so that it is laid out once.
   const set = async (page, formulas) => {
     page.math = new page.math.constructor(...formulas);
     await inSlices(formulas, (formula) => page.compileMath(formula));
     page.outputJax.getMetrics(page);
-    await inSlices(formulas, (formula) => formula.typeset(page));
-    page.addStyleSheet();
     await inSlices(formulas, (formula) => {
+      formula.typeset(page);
       formula.assistiveMml(page);
-      formula.updateDocument(page);
     });
+    page.addStyleSheet();
+    for (const formula of formulas) formula.updateDocument(page);
   };
 
   const isSeen = (formula) => {
@@ -65,12 +70,22 @@
     page.math = new page.math.constructor(...all);
   };
 
-  config.startup = { ...config.startup, pageReady: setAll };
+  // MathJax starts with its first component, and is ready with its last.
+  config.startup = { ...config.startup, ready: () => {}, pageReady: setAll };
+
+  const start = () => {
+    MathJax.loader.preLoad("loader", ...COMPONENTS);
+    MathJax.startup.defaultReady();
+  };
 
   const fetchMathJax = () => {
-    const script = document.createElement("script");
-    script.src = source;
-    document.head.append(script);
+    for (const name of COMPONENTS) {
+      const script = document.createElement("script");
+      script.src = `${folder}${name}.js`;
+      script.async = false; // in this order
+      if (name === COMPONENTS.at(-1)) script.onload = start;
+      document.head.append(script);
+    }
   };
   // A page in the background paints nothing and would wait for ever.
   if (document.hidden) fetchMathJax();

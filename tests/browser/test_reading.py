@@ -111,6 +111,36 @@ def test_mathml_is_kept_for_screen_readers(browser, site):
         assert formulas == read > 50
 
 
+def screens_to(page, place) -> float:
+    """How many screens lie between the top of what is shown and a place, which then is shown."""
+    before = page.evaluate("scrollY")
+    place.scroll_into_view_if_needed()
+    box, height = place.bounding_box(), page.viewport_size["height"]
+    return (page.evaluate("scrollY") - before + box["y"]) / height
+
+
+def test_on_a_phone_theorem_2_and_its_test_are_found(browser, site):
+    """From the first page by links that are seen: a reader passes a few screens, not the book."""
+    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
+    with opened(browser, site / START, **phone) as (page, found):
+        passed = 0
+        for name in ("map of the book", "Theorems 2 and 3: what a gate reveals"):
+            link = page.locator(".bd-article a", has_text=name).last
+            passed += screens_to(page, link)
+            link.tap()
+            page.wait_for_timeout(1000)
+        assert "theorems_2_and_3" in page.url
+        passed += screens_to(page, page.locator("#thm-2-3"))
+        assert "Theorems 2 and 3 of the paper" in page.locator("#thm-2-3").inner_text()
+        page.evaluate("scrollTo(0, 0)")
+        link = page.locator(".before a", has_text="Figure 1").first
+        passed += screens_to(page, link)
+        link.tap()
+        page.wait_for_url("**/figure1.html")
+        assert passed < 8
+        assert found == []
+
+
 # ---- Figures that move: a state is compared with what the library says of it -------------------
 
 
