@@ -50,7 +50,7 @@ VERDICTS = {
     "holds": "our own claim, with the evidence named",
 }
 PLACE = re.compile(r"<(\w+)>")  # in `stated`: put the number of that name here
-COLUMNS = {"Claim": 25, "Chapter": 14, "Evidence": 32, "Verdict": 9, "Repeat": 20}
+COLUMNS = {"Claim": 25, "Chapter": 14, "Evidence": 31, "Verdict": 11, "Repeat": 19}
 
 
 FETCHES: dict[str, Callable] = {}
