@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from hmoe_lib.arguments import number
 from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation.bounds import Box
 from hmoe_lib.estimation.least_squares import fit_least_squares
-from hmoe_lib.estimation.result import FitResult
+from hmoe_lib.estimation.result import FitResult, make_result
 from hmoe_lib.mixing import MixingMeasure
 from hmoe_lib.models import FlatModel
 from hmoe_lib.models.smoothed_top import SmoothedTop
@@ -55,7 +54,8 @@ def fit_top_k(
     -------
     FitResult
         Of the best measure by the criterion itself, not by a smoothed one; ``history`` holds the
-        criterion at the start, after each width, and after the last steps. It may rise.
+        criterion at the start, after each width, and after the last steps. It may rise. The status
+        is that of these last steps.
 
     Raises
     ------
@@ -66,8 +66,9 @@ def fit_top_k(
     -----
     Derivatives of the top-K model see no set change, so steps along them are refused and a fit
     stalls. Here the sets are smoothed (:class:`SmoothedTop`), first widely, then less and less;
-    each fit starts where the last one ended. A final descent on the criterion itself starts at
-    the best measure on the way. No step guarantees the smallest value: compare it with the
+    each fit starts where the last one ended. The last steps, on the criterion itself, begin at
+    the best measure on the way and move its experts only: the selected sets do not depend on them,
+    so nothing jumps. No step guarantees the smallest value: compare it with the
     truth's where that is known.
 
     Examples
@@ -100,5 +101,18 @@ def fit_top_k(
         path.append(criterion(here))
         if path[-1] < smallest:
             best, smallest = here, path[-1]
-    last = fit_least_squares(model, samples, None, best, bounds, **options)
-    return replace(last, history=np.array([*path, last.loss]))
+    theta, last = _experts_only(model, samples, best, bounds, options)
+    gradient = model.loss_and_gradient_at(theta, best.shape, samples)[1]
+    return make_result(start, bounds, theta, last.status, [*path, last.loss], gradient)
+
+
+def _experts_only(model, samples: Samples, G: MixingMeasure, bounds: Box, options: dict):
+    """Fit the experts with the routing held: which atoms are selected does not depend on them."""
+    at, held = G.shape.slices["expert"], [np.ones_like(mask) for mask in G.pinned]
+    held[2] = G.pinned[2]
+    frozen = MixingMeasure(G.router, G.bias, G.expert, G.shared, tuple(held))
+    box = Box(bounds.lower[at], bounds.upper[at])
+    last = fit_least_squares(model, samples, None, frozen, box, **options)
+    theta = G.to_vector()
+    theta[at] = last.measure.to_vector()
+    return theta, last
