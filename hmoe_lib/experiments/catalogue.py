@@ -114,10 +114,10 @@ EXPERIMENTS: dict[str, Experiment] = {
             name="protocol",
             panels=_protocol_panels(),
             sizes=log_sizes(1e4, 1e5, 10),
-            replicates=1,
+            replicates=10,
             epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000),
             title="the paper's gradient descent, 1000 epochs, beside least squares on equal data",
-            core_seconds=300.0,
+            core_seconds=2700.0,
         ),
         Experiment(
             name="starts",
