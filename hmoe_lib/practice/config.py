@@ -20,7 +20,7 @@ VOCABULARY = 256
 class Variant(NamedTuple):
     """Where a layer has its gate, and which.
 
-    Attributes
+    Parameters
     ----------
     shows : str
         In words.

@@ -28,7 +28,7 @@ TINY = 1e-6  # added to the mean square before its root
 class Layer(NamedTuple):
     """What happened in one block.
 
-    Attributes
+    Parameters
     ----------
     X : ndarray, shape (N, d)
         Tokens as attention sees them, normalised.

@@ -43,7 +43,7 @@ MEASURED_WINDOWS = 32
 class Interval(NamedTuple):
     """A mean over seeds with its 95 % interval.
 
-    Attributes
+    Parameters
     ----------
     mean, low, high : float
         By Student's t with one degree of freedom less than there are seeds.

@@ -21,7 +21,7 @@ SMALLEST = 20 * BLOCK
 class Text(NamedTuple):
     """A text as bytes, in two parts.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Where it comes from.

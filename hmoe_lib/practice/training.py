@@ -34,7 +34,7 @@ class NotFiniteError(ArithmeticError):
 class Trained(NamedTuple):
     """The end of a training.
 
-    Attributes
+    Parameters
     ----------
     config : Config
         What was trained.
