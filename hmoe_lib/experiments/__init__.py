@@ -8,6 +8,7 @@ from hmoe_lib.experiments.density_catalogue import STUDIES, load_study, run_stud
 from hmoe_lib.experiments.engine import Engine, LostWorkerError
 from hmoe_lib.experiments.flat import FlatPanel
 from hmoe_lib.experiments.journal import BusyError
+from hmoe_lib.experiments.large import LARGE, LargeStudy
 from hmoe_lib.experiments.rates import SampleSize, Slope, SlopeTable, samples_needed, slope
 from hmoe_lib.experiments.result import ExperimentResult
 from hmoe_lib.experiments.routers import (
@@ -34,6 +35,7 @@ from hmoe_lib.experiments.truths import declared_truth
 __all__ = [
     "CLAIMS",
     "EXPERIMENTS",
+    "LARGE",
     "ROUTERS",
     "ROUTER_STUDIES",
     "STUDIES",
@@ -47,6 +49,7 @@ __all__ = [
     "Experiment",
     "ExperimentResult",
     "FlatPanel",
+    "LargeStudy",
     "LostWorkerError",
     "Measured",
     "Optimiser",
