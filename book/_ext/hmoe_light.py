@@ -157,7 +157,8 @@ def with_sizes(page: str, folder: Path) -> str:
     def sized(match) -> str:
         attributes, source = match.groups()
         width, height = imagesize.get(folder / unquote(source))
-        if width > 0 and not re.search(r"\b(width|height)[=:]", attributes):
+        # A width in the style wins; what counts is the ratio, which keeps the height free.
+        if width > 0 and not re.search(r"\b(width|height)=|height:", attributes):
             attributes = f'width="{width}" height="{height}" {attributes}'
         return f'<img loading="lazy" decoding="async" {attributes}>'
 

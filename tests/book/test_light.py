@@ -73,7 +73,8 @@ PAGE = """<html data-content_root="../">
     <link rel="stylesheet" type="text/css" href="../_static/book.css?v=2" />
 <link rel="preload" as="script" href="../_static/b.js" />
 <script src="../_static/a.js"></script><script>inline()</script><script defer src="c.js"></script>
-<img alt="a" src="../_images/a.png"><img alt="b" style="width: 3px" src="../_images/a.png">"""
+<img alt="a" src="../_images/a.png"><img alt="b" width="3" src="../_images/a.png">
+<img alt="c" style="width: 100%" src="../_images/a.png">"""
 
 
 @pytest.fixture
@@ -91,9 +92,10 @@ def test_a_page_gets_one_style_and_waiting_scripts(page):
 
 
 def test_pictures_say_how_large_they_are(page):
-    first, second = re.findall("<img[^>]*>", page)
-    assert 'width="7" height="5"' in first and "width=" not in second
-    assert 'loading="lazy"' in first and 'loading="lazy"' in second
+    first, second, third = re.findall("<img[^>]*>", page)
+    assert 'width="7" height="5"' in first and 'width="7" height="5"' in third
+    assert 'width="3"' in second and "height=" not in second
+    assert page.count('loading="lazy"') == 3
 
 
 def test_a_light_page_gets_the_address_of_a_new_style(page, tmp_path):
