@@ -57,7 +57,7 @@ FETCHES: dict[str, Callable] = {}
 # Which stored result a fetch reads; the others compute.
 STORED = {"slope": "{}", "growth": "{}", "share": "{}", "study": "study-{}", "arrivals": "afar",
           "cells": "atlas", "cell": "atlas", "flexmix": "flexmix-real",
-          "routers": "routers-{}"}  # fmt: skip
+          "routers": "routers-{}", "large": "study-large-{}"}  # fmt: skip
 
 
 def fetch(function: Callable) -> Callable:
@@ -196,6 +196,13 @@ def routers(task: str, field: str, router: str) -> float:
     """The median over blocks of what was measured on a real series."""
     stored = router_studies.load_routers(task, RESULTS)
     return float(np.median(stored[field][list(router_studies.ROUTERS).index(router)]))
+
+
+@fetch
+def large(system: str, field: str, size: int) -> float:
+    """A field of the one run at a size, at the dimension of the literature."""
+    found = experiments.load_study(experiments.LARGE[system], RESULTS)
+    return float(found.values[field][list(found.n).index(size), 0])
 
 
 @fetch
