@@ -1,10 +1,12 @@
 """Versions are written in more than one place: they agree."""
 
 import re
+from importlib.metadata import distribution
 
 import pytest
 import toc
 import yaml
+from packaging.specifiers import SpecifierSet
 
 
 def pins(text: str) -> dict[str, str]:
@@ -47,3 +49,17 @@ def test_no_package_is_pinned_twice():
         for file in ("requirements.txt", "requirements-classroom.txt", "requirements-practice.txt")
     ]
     assert both[0] & (both[1] | both[2]) == set()
+
+
+def test_every_pin_is_for_the_oldest_python_that_we_name():
+    """Debian 12 has Python 3.11.2, and a pin for 3.11.5 cannot be installed there."""
+    text = (toc.ROOT / "pyproject.toml").read_text(encoding="utf8")
+    oldest = re.search(r'requires-python = ">=([\d.]+)"', text)[1] + ".0"
+    required = pins((toc.ROOT / "requirements.txt").read_text(encoding="utf8"))
+    refused = {}
+    for name, version in required.items():
+        found = distribution(name)
+        needs = found.metadata["Requires-Python"] or ""
+        if found.version == version and not SpecifierSet(needs).contains(oldest):
+            refused[f"{name}=={version}"] = needs
+    assert refused == {}
