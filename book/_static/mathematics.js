@@ -3,6 +3,7 @@
 (() => {
   "use strict";
 
+  const GROUP = 40; // formulas that are put into the page together
   const SLICE = 8; // milliseconds; a phone is four times slower than what one writes on
   // One file would be a single long task.
   const COMPONENTS = [
@@ -65,7 +66,8 @@
     const all = [...page.math];
     const seen = new Set(all.filter(isSeen));
     await set(page, [...seen]);
-    await set(page, all.filter((formula) => !seen.has(formula)));
+    const rest = all.filter((formula) => !seen.has(formula));
+    for (let k = 0; k < rest.length; k += GROUP) await set(page, rest.slice(k, k + GROUP));
     page.addPageElements();
     page.math = new page.math.constructor(...all);
   };
