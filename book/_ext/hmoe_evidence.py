@@ -29,7 +29,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from hmoe_lib import experiments, identifiability
+from hmoe_lib import experiments, identifiability, practice
 from hmoe_lib.experiments import Slope
 from hmoe_lib.experiments import routers as router_studies
 from hmoe_lib.experiments.store import load_arrays
@@ -57,7 +57,8 @@ FETCHES: dict[str, Callable] = {}
 # Which stored result a fetch reads; the others compute.
 STORED = {"slope": "{}", "growth": "{}", "share": "{}", "study": "study-{}", "arrivals": "afar",
           "cells": "atlas", "cell": "atlas", "flexmix": "flexmix-real",
-          "routers": "routers-{}", "large": "study-large-{}"}  # fmt: skip
+          "routers": "routers-{}", "large": "study-large-{}",
+          "gain": "practice", "largest": "practice", "weights": "practice-weights-{}"}  # fmt: skip
 
 
 def fetch(function: Callable) -> Callable:
@@ -211,6 +212,30 @@ def claims() -> str:
     """How many of the measured claims have an interval with theory's exponent in it."""
     rows = experiments.measured(RESULTS).values()
     return f"{sum(row.inside for row in rows)} of {len(rows)}"
+
+
+@functools.cache
+def trained():
+    return practice.load_practice(RESULTS)
+
+
+@fetch
+def gain(variant: str) -> str:
+    """Loss of a small transformer less that without a gate, over seeds, with its interval."""
+    found = trained().difference("validation_loss", variant)
+    return f"{found} ({'decided' if found.decided else 'undecided'})"
+
+
+@fetch
+def largest(field: str) -> float:
+    """The largest value of a field of the small transformers, over variants, seeds and layers."""
+    return float(max(trained().of(field, variant).max() for variant in trained().variants))
+
+
+@fetch
+def weights(variant: str) -> float:
+    """Validation loss of the stored weights."""
+    return practice.load_weights(variant, RESULTS)[2]["validation_loss"]
 
 
 def get(spec: list):
