@@ -1,7 +1,7 @@
 """Versions are written in more than one place: they agree."""
 
 import re
-from importlib.metadata import distribution
+from importlib.metadata import distributions
 
 import pytest
 import toc
@@ -56,10 +56,12 @@ def test_every_pin_is_for_the_oldest_python_that_we_name():
     text = (toc.ROOT / "pyproject.toml").read_text(encoding="utf8")
     oldest = re.search(r'requires-python = ">=([\d.]+)"', text)[1] + ".0"
     required = pins((toc.ROOT / "requirements.txt").read_text(encoding="utf8"))
+    here = {found.name: found for found in distributions()}
     refused = {}
     for name, version in required.items():
-        found = distribution(name)
-        needs = found.metadata["Requires-Python"] or ""
-        if found.version == version and not SpecifierSet(needs).contains(oldest):
+        found = here.get(name)  # one that is not what is pinned says nothing
+        needs = found.metadata["Requires-Python"] if found and found.version == version else ""
+        if not SpecifierSet(needs or "").contains(oldest):
             refused[f"{name}=={version}"] = needs
+    assert len(here.keys() & required.keys()) > 80
     assert refused == {}
