@@ -122,7 +122,8 @@ def icons_without_a_glyph(site: Path) -> set[str]:
 def test_built_pages_are_light_and_lose_no_icon():
     for path in built_pages():
         text = path.read_text(encoding="utf8")
-        if "http-equiv" not in text:
+        # Redirects have no style, and the page for lost addresses carries its own.
+        if "http-equiv" not in text and path.name != "404.html":
             assert light.styles_of(text) == [light.STYLE], path
     assert icons_without_a_glyph(SITE) == set()
 
