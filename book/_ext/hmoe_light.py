@@ -175,6 +175,8 @@ def lighten_page(page: str, folder: Path, version: str) -> str:
     for pattern in (LINK, SPHINX_LINK):
         page = pattern.sub(lambda match: match[0] if STYLE in match[0] else "", page)
     page = SCRIPT.sub("<script defer", PRELOAD.sub("", page))
+    if "DOCUMENTATION_OPTIONS." in page:  # an index of Sphinx sets one in a script of its own
+        page = re.sub(r'<script defer (?=src="[^"]*documentation_options)', "<script ", page)
     return with_sizes(page, folder)
 
 

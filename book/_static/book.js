@@ -11,7 +11,7 @@
       const end = formula.getBoundingClientRect().left + (formula.querySelector("mjx-math")?.offsetWidth ?? 0);
       formula.classList.toggle("wide", end > edge && !formula.closest("table"));
     }
-    const boxes = "div.math, mjx-container.wide, pre, table, .cell_output, .pst-scrollable-table-container, .sig";
+    const boxes = "div.math, mjx-container, pre, table, .cell_output, .pst-scrollable-table-container, .sig";
     for (const box of document.querySelectorAll(boxes)) {
       const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible";
       if (wide && !box.hasAttribute("tabindex")) box.tabIndex = 0;
@@ -82,6 +82,7 @@
   document.addEventListener("focusout", hide);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
-  addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(reachable));
+  addEventListener("load", reachable);
+  document.addEventListener("formulas-set", reachable);
   addEventListener("resize", reachable);
 })();

@@ -70,6 +70,7 @@
     for (let k = 0; k < rest.length; k += GROUP) await set(page, rest.slice(k, k + GROUP));
     page.addPageElements();
     page.math = new page.math.constructor(...all);
+    document.dispatchEvent(new Event("formulas-set"));
   };
 
   // MathJax starts with its first component, and is ready with its last.
