@@ -19,7 +19,8 @@ def results(browser, site, words: str) -> list[str]:
     with opened(browser, site / "search.html") as (page, _):
         page.evaluate("(words) => Search.performSearch(words)", words)
         page.wait_for_function("document.querySelector('.search-summary')?.textContent.trim()")
-        page.wait_for_function("Search._pulse_status < 0")
+        # Sphinx's own mark, _pulse_status, may be set again by its last timer.
+        page.wait_for_function("Search.title.innerText === 'Search Results'")
         return page.locator("#search-results li").all_inner_texts()
 
 
