@@ -16,8 +16,9 @@ class FitTables(SphinxPostTransform):
     def run(self, **kwargs) -> None:
         for table in list(self.document.findall(nodes.table)):
             rows = [row.children for row in table.findall(nodes.row)]
+            whole = [cells for cells in rows if len(cells) == max(map(len, rows))]
             widths = [
-                max(len(cell.astext()) for cell in column) for column in zip(*rows, strict=False)
+                max(len(cell.astext()) for cell in column) for column in zip(*whole, strict=True)
             ]
             shares = [min(max(width, NARROWEST), WIDEST) for width in widths]
             if sum(shares) > 2 * WIDEST or max(widths) > WIDEST:
