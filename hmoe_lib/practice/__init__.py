@@ -14,17 +14,16 @@ from hmoe_lib.practice.measures import (
     uniform_share,
 )
 from hmoe_lib.practice.numpy_model import attention_part, forward, layer_weights, loss, normalised
-from hmoe_lib.practice.starts import start
-from hmoe_lib.practice.store import read_text
-from hmoe_lib.practice.study import (
+from hmoe_lib.practice.result import (
     Interval,
     PracticeResult,
-    collect,
     load_practice,
     load_weights,
-    run_practice,
     t_interval,
 )
+from hmoe_lib.practice.starts import start
+from hmoe_lib.practice.store import read_text
+from hmoe_lib.practice.study import collect, run_practice
 from hmoe_lib.practice.text import Text, python_reference, text_of
 from hmoe_lib.practice.training import NotFiniteError, Trained, train, validation_windows
 

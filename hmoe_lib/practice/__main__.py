@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hmoe_lib.practice.config import VARIANTS, Config
+from hmoe_lib.practice.result import load_practice
 from hmoe_lib.practice.store import read_text
-from hmoe_lib.practice.study import SEEDS, collect, load_practice, run_practice
+from hmoe_lib.practice.study import SEEDS, collect, run_practice
 from hmoe_lib.practice.text import python_reference
 from hmoe_lib.practice.training import NotFiniteError
 

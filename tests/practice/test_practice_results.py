@@ -8,7 +8,8 @@ from scipy import stats
 
 from hmoe_lib import practice
 from hmoe_lib.practice import VARIANTS, Config, store
-from hmoe_lib.practice.study import MEASURED_WINDOWS, SEEDS, WEIGHTS
+from hmoe_lib.practice.result import WEIGHTS
+from hmoe_lib.practice.study import MEASURED_WINDOWS, SEEDS
 
 STORED = Path(__file__).resolve().parents[2] / "book" / "results"
 RESULT = practice.load_practice(STORED)

@@ -235,7 +235,7 @@ def test_a_study_is_stored_and_read(text, tmp_path, monkeypatch):
         practice.collect(tmp_path, ("G2",), (0,), config, text, folder)
     with pytest.raises(practice.store.StaleResultError, match="other sizes"):
         practice.load_practice(tmp_path)
-    monkeypatch.setattr(study, "_checked", lambda about, stem: Config(**about["config"]))
+    monkeypatch.setattr(practice.result, "_checked", lambda about, stem: Config(**about["config"]))
     result = practice.load_practice(tmp_path)
     assert result.values["losses"].shape == (2, 2, 12)
     assert result.of("validation", "none").shape == (2, 3)
