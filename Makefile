@@ -92,6 +92,10 @@ practice: env  ## Train the small transformers of Part V anew (needs JAX, which 
 	@$(PY) -m pip install --quiet -r requirements-practice.txt
 	$(PY) -m hmoe_lib.practice train --out book/results
 
+.PHONY: dist
+dist: env  ## Put all that a release consists of into dist/ (after `book` and `pdf`)
+	$(PY) book/_ext/make_dist.py
+
 vendor: env  ## Fetch the vendored MathJax and fonts anew (needs npm)
 	$(PY) book/_ext/vendor.py
 
@@ -113,4 +117,4 @@ launch-cells: env  ## Write the cell that fetches the library into every noteboo
 	$(PY) book/_ext/launch_cells.py $$($(PY) tests/book/toc.py)
 
 clean:  ## Remove what was built, and keep .venv
-	rm -rf _build .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf _build dist .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

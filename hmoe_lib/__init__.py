@@ -27,7 +27,7 @@ from hmoe_lib.measures import HierarchicalMeasure
 from hmoe_lib.models import Mha, OutputGated, ValueGated
 from hmoe_lib.voronoi import voronoi_cells, voronoi_loss, voronoi_loss_r
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "ACTIVATIONS",

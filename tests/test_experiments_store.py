@@ -85,6 +85,13 @@ def test_a_missing_result_names_what_is_there(result, folder):
         load("tiny", folder)
 
 
+def test_who_installed_a_wheel_learns_where_results_are(tmp_path):
+    """Of every kind of result; a wheel has none of them."""
+    for read in (load, store.load_arrays):
+        with pytest.raises(FileNotFoundError, match=r"it holds nothing .* book/results of its"):
+            read("figure1", tmp_path / "none")
+
+
 def test_a_stale_result_is_refused(result, folder):
     save(result, folder)
     with pytest.raises(StaleResultError, match="tiny: the stored result has config"):

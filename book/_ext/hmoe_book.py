@@ -1,6 +1,7 @@
 """Sphinx extension of this book: what `_config.yml` cannot say."""
 
 import hashlib
+import importlib
 import logging
 import os
 import shutil
@@ -85,6 +86,14 @@ def use_cache_of_inputs(app, config) -> None:
     config.nb_execution_cache_path = str(current)
 
 
+def name_version(app, config) -> None:
+    """Say below every page, and on the title page of the PDF, which version this is."""
+    version = getattr(importlib.import_module("hmoe_lib"), "__version__", "")
+    if version:
+        config.version = config.release = version
+        config.html_theme_options["extra_footer"] = f"<p>Version {version}</p>"
+
+
 def notice_looks(app, config) -> None:
     """Make Sphinx write every page again when the style or this extension has changed."""
     config.hmoe_book_looks = hash_of(Path(app.srcdir), LOOKS)
@@ -159,6 +168,7 @@ def setup(app):
     app.add_config_value("hmoe_book_looks", "", "html", [str])
     for prepare in (
         use_cache_of_inputs,
+        name_version,
         notice_looks,
         mark_book_build,
         write_assignments,

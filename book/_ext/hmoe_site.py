@@ -7,12 +7,12 @@ for robots, and pages for readers who followed an old link.
 import html
 import json
 import re
-import zipfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import yaml
 from docutils import nodes
+from notebooks_zip import contents, write_zip
 
 LONGEST = 160
 ARCHIVE = "notebooks.zip"
@@ -152,16 +152,8 @@ def write_map(app) -> None:
 
 
 def write_archive(app) -> None:
-    """All notebooks in one file, with the folders that their links expect."""
-    with zipfile.ZipFile(Path(app.outdir) / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(app.env.all_docs):
-            path = Path(app.env.doc2path(name))
-            if path.suffix == ".ipynb":
-                # A fixed date, or the archive would differ from one checkout to the next.
-                entry = zipfile.ZipInfo(f"gated-attention/{name}.ipynb", (1980, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, path.read_bytes())
+    """All notebooks in one file, with what they need to run."""
+    write_zip(Path(app.outdir) / ARCHIVE, contents(Path(app.srcdir)))
 
 
 def write_files(app, exception) -> None:

@@ -117,7 +117,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--panel", action="append", metavar="P", help="this panel only; may be repeated"
         )
-        command.add_argument("--out", type=Path, metavar="DIR", help="folder of the stored result")
+        command.add_argument(
+            "--out",
+            type=Path,
+            metavar="DIR",
+            help="folder of the stored result (by default results in the folder of the cache)",
+        )
     running.add_argument("--jobs", type=int, default=2, metavar="N", help="workers (default 2)")
     running.add_argument(
         "--scheduler", metavar="ADDRESS", help="compute on the workers of this Dask scheduler"

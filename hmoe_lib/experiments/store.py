@@ -31,6 +31,11 @@ __all__ = [
 ]
 
 FORMAT = "hmoe result 1"
+# A wheel has no results: said where somebody misses one.
+_WHERE = (
+    "results are looked for in the folder that is named and nowhere else; those of the book are in "
+    "book/results of its source archive, and of the zip of its notebooks"
+)
 
 
 class StaleResultError(ValueError):
@@ -113,14 +118,7 @@ def load(
     """
     if isinstance(name, Experiment):
         name, expected = name.stem, name
-    folder = Path(folder)
-    for ending in ("json", "npz"):
-        if not (folder / f"{name}.{ending}").is_file():
-            found = sorted(path.stem for path in folder.glob("*.json")) or ["nothing"]
-            raise FileNotFoundError(
-                f"no stored result {name}.{ending} in {folder}; it holds {', '.join(found)}"
-            )
-    result = _read(folder / f"{name}.json", folder / f"{name}.npz")
+    result = _read(*_files(name, folder))
     if expected is None:
         expected = declared(result.config)
     if expected is not None and result.config.hash() != expected.hash():
@@ -129,6 +127,18 @@ def load(
             f"now has {expected.hash()[:12]}; run it again"
         )
     return result
+
+
+def _files(name: str, folder: str | Path) -> tuple[Path, Path]:
+    """Return the json and the npz file of a result, or say what the folder holds instead."""
+    paths = Path(folder) / f"{name}.json", Path(folder) / f"{name}.npz"
+    for path in paths:
+        if not path.is_file():
+            found = sorted(path.stem for path in Path(folder).glob("*.json")) or ["nothing"]
+            raise FileNotFoundError(
+                f"no stored result {path.name} in {folder}; it holds {', '.join(found)} ({_WHERE})"
+            )
+    return paths
 
 
 def _read(json_path: Path, npz_path: Path) -> ExperimentResult:
@@ -174,9 +184,10 @@ def save_arrays(stem: str, about: dict, arrays: dict, folder: str | Path) -> Non
 
 def load_arrays(stem: str, folder: str | Path) -> tuple[dict, dict]:
     """Return what save_arrays wrote, (about, arrays), after checking that it is whole."""
+    json_path, npz_path = _files(stem, folder)
+    numbers = npz_path.read_bytes()
     try:
-        numbers = (Path(folder) / f"{stem}.npz").read_bytes()
-        about = json.loads((Path(folder) / f"{stem}.json").read_bytes())
+        about = json.loads(json_path.read_bytes())
     except ValueError as error:
         raise DamagedResultError(f"{stem}: the stored result is damaged ({error})") from None
     if hashlib.sha256(numbers).hexdigest() != about["npz_sha256"]:
