@@ -40,8 +40,8 @@ BOOK = Path(__file__).resolve().parents[1] / "book"
 def real_data():
     """The two data sets of the book, (X, y) by name."""
     read = {"delimiter": ",", "skiprows": 1}
-    engel = np.loadtxt(BOOK / "gates/data/engel.csv", **read)
-    spots = np.loadtxt(BOOK / "gates/data/sunspots.csv", **read)[:, 1]
+    engel = np.loadtxt(BOOK / "practice/data/engel.csv", **read)
+    spots = np.loadtxt(BOOK / "practice/data/sunspots.csv", **read)[:, 1]
     return {"engel": (engel[:, :1], engel[:, 1]), "sunspots": (spots[:-1, None], spots[1:])}
 
 

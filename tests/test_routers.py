@@ -23,7 +23,7 @@ BOOK = Path(__file__).parents[1] / "book"
 
 
 def sunspots():
-    spots = np.loadtxt(BOOK / "gates/data/sunspots.csv", delimiter=",", skiprows=1)[:, 1]
+    spots = np.loadtxt(BOOK / "practice/data/sunspots.csv", delimiter=",", skiprows=1)[:, 1]
     return np.c_[spots[1:-1], spots[:-2]], spots[2:]
 
 
