@@ -186,7 +186,8 @@ def flexmix(k: int) -> float:
     """Log-likelihood of ours over that of flexmix with k experts, least of both data sets."""
     _, theirs = load_arrays("flexmix-real", RESULTS)
     read = functools.partial(np.loadtxt, delimiter=",", skiprows=1)
-    engel, spots = read(BOOK / "practice/data/engel.csv"), read(BOOK / "practice/data/sunspots.csv")[:, 1]
+    series = BOOK / "practice/data"
+    engel, spots = read(series / "engel.csv"), read(series / "sunspots.csv")[:, 1]
     data = {"engel": (engel[:, :1], engel[:, 1]), "sunspots": (spots[:-1, None], spots[1:])}
     fits = {n: MoERegressor(k, random_state=0).fit(*pair) for n, pair in data.items()}
     return min(fits[n].log_density(*data[n]).sum() - theirs[n][k - 1] for n in data)
