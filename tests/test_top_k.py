@@ -20,7 +20,8 @@ def measure(seed, gate_name="linear", k=K, **options):
     pins = g.pins(router)
     router[pins[0]] = 0.0
     bias = np.where(pins[1], 0.0, rng.standard_normal(k))
-    return g, MixingMeasure(router, bias, eta).pinned_for(pins)
+    shared = np.full(g.score.shared, 0.7)
+    return g, MixingMeasure(router, bias, eta, shared).pinned_for(pins)
 
 
 def slow(G, x, width, top):
@@ -52,7 +53,9 @@ def jacobian_error(model, G, X, h=1e-6):
     return np.abs(gaps).max()
 
 
-@pytest.mark.parametrize(("name", "options"), [("linear", {}), ("perturbed_cosine", {"tau": 0.5})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("linear", {}), ("temperature", {}), ("perturbed_cosine", {"tau": 0.5})]
+)
 def test_derivatives_are_the_differences_and_the_hard_ones_miss_the_sets(name, options):
     g, G = measure(3, name, **options)
     X = np.random.default_rng(4).standard_normal((N, D))

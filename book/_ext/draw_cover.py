@@ -1,4 +1,4 @@
-"""The cover: the experts that least squares finds, without and with a gate. `make cover`.
+"""The cover: the experts that least squares finds, without and with a gate. `make picture`.
 
 One truth, many data sets, for each a start near the truth and a fit of either model. A point is the
 vector of a fitted expert, a cross that of a true one.
