@@ -87,15 +87,17 @@ class Activation:
         """Return phi(z + b) and phi'(z + b); the sigmoid shares one exponential between them.
 
         With ``overwrite``, the memory of z may be used for the result: a pass over arrays in the
-        cache costs as much as its arithmetic.
+        cache costs as much as its arithmetic. For z in single precision, so are both results.
         """
+        precision = np.float32 if getattr(z, "dtype", None) == np.float32 else np.float64
         if self.value is _sigmoid:
-            z = np.asarray(z, dtype=float)
+            z = np.asarray(z, dtype=precision)
             s = _sigmoid(z, self.bias, out=z if overwrite else None)
             first = np.asarray(s * s)
             return s, np.subtract(s, first, out=first)
         z = self._shifted(z)
-        return self._like(z, self.value(z)), self._like(z, self.first(z))
+        both = self._like(z, self.value(z)), self._like(z, self.first(z))
+        return both if precision is np.float64 else tuple(x.astype(precision) for x in both)
 
     def with_bias(self, bias: float) -> Activation:
         """Return the same activation with another bias."""

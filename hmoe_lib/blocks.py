@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ def quadratic_features(x: Array) -> Array:
     array([1., 6., 9.])
     """
     d = len(x)
-    features = np.empty((d * (d + 1) // 2, *x.shape[1:]))
+    features = np.empty((d * (d + 1) // 2, *x.shape[1:]), x.dtype)
     twice, row = 2.0 * x, 0
     for p in range(d):  # rows as views: gathering them by index would copy x twice
         np.multiply(x[p], x[p], out=features[row])
@@ -85,6 +86,8 @@ class Samples:
     map : callable
         Maps the work over the parts, in their order; Python's own map unless an engine of
         :mod:`hmoe_lib.experiments` puts its own here.
+    dtype : type
+        float64, or float32 after :meth:`single`.
 
     Raises
     ------
@@ -98,6 +101,7 @@ class Samples:
     """
 
     map: Callable[[Callable, Iterable], Iterable] = staticmethod(map)
+    dtype: type = np.float64
 
     def __init__(self, X, y=None, size: int = BLOCK_SIZE) -> None:
         self.X = _numbers("X", X, 2, "(n, d)")
@@ -130,6 +134,15 @@ class Samples:
         first = self._run(0, n)
         first.map = self.map
         return first
+
+    @np.errstate(over="ignore")
+    def single(self) -> Samples:
+        """Return the samples in single precision: half the memory, about half the time."""
+        rounded = self._run(0, len(self))
+        rounded.X = self.X.astype(np.float32)
+        rounded.y = None if self.y is None else self.y.astype(np.float32)
+        rounded.map, rounded.dtype = self.map, np.float32
+        return rounded
 
     def sums(self, work: Callable[[Samples], tuple]) -> tuple:
         """Return the sums over the sample of what work returns for a part of it.
@@ -175,7 +188,10 @@ class Samples:
     def _run(self, start: int, stop: int) -> Samples:
         part = object.__new__(Samples)  # checked as a whole: a look at its parts reads them once
         part.X, part.y = self.X[start:stop], None if self.y is None else self.y[start:stop]
-        part.size = self.size  # and Python's own map: parts are sent to those who map
+        part.size, part.dtype = (
+            self.size,
+            self.dtype,
+        )  # and Python's own map: parts are sent to those who map
         return part
 
 
@@ -228,6 +244,13 @@ class Stream(Samples):
         first.map = self.map
         return first
 
+    def single(self) -> Stream:
+        """Return the stream whose blocks are rounded to single precision."""
+        rounded = self._run(self.first, self.n)
+        rounded.draw, rounded.dtype = partial(_single_block, self.draw), np.float32
+        rounded.map = self.map
+        return rounded
+
     def squares(self) -> float:
         """Return the sum of the squared responses."""
         return self.sums(_squares)[0]
@@ -250,8 +273,16 @@ class Stream(Samples):
 
     def _run(self, first: int, n: int) -> Stream:
         part = Stream(self.draw, n, self.size)
-        part.first = first  # and Python's own map: parts are sent to those who map
+        part.first, part.dtype = (
+            first,
+            self.dtype,
+        )  # and Python's own map: parts are sent to those who map
         return part
+
+
+@np.errstate(over="ignore")
+def _single_block(draw: Callable[[int], Block], index: int) -> Block:
+    return Block(*(part.astype(np.float32) for part in draw(index)))
 
 
 def _squares(samples: Samples) -> tuple[float]:

@@ -52,6 +52,26 @@ def test_the_head_of_a_sample_is_a_view():
     assert Samples(X).head(4).y is None
 
 
+def test_samples_in_single_precision_are_the_rounded_ones():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+
+    def draw(index):
+        x = np.ascontiguousarray(X[5 * index : 5 * index + 5].T)
+        return Block(x, quadratic_features(x), y[5 * index : 5 * index + 5])
+
+    for samples in (Samples(X, y, size=5), Stream(draw, 10, size=5)):
+        for rounded in (samples.single(), samples.head(10).single(), samples.single().head(10)):
+            for one, other in zip(samples, rounded, strict=True):
+                for exact, single in zip(one, other, strict=True):
+                    assert single.dtype == np.float32
+                    assert np.allclose(exact, single, rtol=1e-6, atol=0)
+            assert rounded.dtype is np.float32 and len(rounded) == 10
+            assert [part.dtype for part in rounded.parts()] == [np.float32]
+        assert samples.dtype is np.float64
+    assert Samples(X).single().y is None
+
+
 def test_data_are_checked_and_read_without_a_copy():
     def data(n):
         return np.zeros((n, 2)), np.zeros(n)

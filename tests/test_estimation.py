@@ -1,5 +1,6 @@
 """Estimators: minima, bounds, statuses, starts; never a NaN, never a failure without a word."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import hmoe_lib as hl
+from hmoe_lib.blocks import Samples
 from hmoe_lib.estimation import STATUSES, random_start
 
 each_model = pytest.mark.parametrize("name", MODELS)
@@ -155,6 +157,88 @@ def test_the_coarse_stage_changes_the_way_not_the_end(name):
     assert ends[0].history[0] < ends[1].history[0]  # the first begins where the coarse one ended
     for fit in ends:
         check_minimum(model, fit.measure, X, y, box)
+
+
+def watched(model):
+    """A copy of the model, and the sizes and precisions of the samples it is fitted to."""
+    spy, seen = copy.copy(model), []
+
+    def noting(name):
+        def call(theta, shape, samples, *more):
+            seen.append((len(samples), samples.dtype, theta.dtype))
+            return getattr(model, name)(theta, shape, samples, *more)
+
+        return call
+
+    for name in ("loss_and_gradient_at", "normal_equations_at"):
+        setattr(spy, name, noting(name))
+    return spy, seen
+
+
+CHEAP = [{"shares": True}, {"single": True}, {"shares": True, "single": True}]
+
+
+@pytest.mark.parametrize("options", [*CHEAP, {"single": True, "newton": True}])
+@each_model
+def test_cheap_steps_change_the_way_not_the_end(name, options):
+    model, X, y, truth, start = problem(name, n=4000)
+    box = hl.Box.around(truth, 2.0)
+    plain = hl.fit_least_squares(model, X, y, start, bounds=box, gain=0)
+    spy, seen = watched(model)
+    fit = hl.fit_least_squares(spy, X, y, start, bounds=box, gain=0, **options)
+    assert fit.loss == pytest.approx(plain.loss, rel=1e-7)
+    check_minimum(model, fit.measure, X, y, box)
+    check_close(fit.loss, model.loss_and_gradient(fit.measure, X, y)[0], 1e-14)
+    sizes, kinds, thetas = zip(*seen, strict=True)
+    assert {np.dtype(kind) for kind in kinds} == set(thetas)
+    assert (np.float32 in kinds) == ("single" in options) and kinds[-1] == np.float64
+    assert min(sizes) < len(y)
+    if "single" in options:  # most of the way is made in single precision
+        assert fit.history[0] - fit.loss < 1e-3 * (plain.history[0] - plain.loss) + 1e-4 * fit.loss
+
+
+def test_a_fit_that_ends_in_single_precision_is_no_minimum():
+    """Negative control of the test above: rounding alone is seen by it."""
+    model, X, y, truth, start = problem(n=4000)
+    box = hl.Box.around(truth, 2.0)
+    fit = hl.fit_least_squares(model, X, y, start, bounds=box, gain=0, single=True)
+    rounded = start.from_vector(fit.measure.to_vector().astype(np.float32).astype(float))
+    with pytest.raises(AssertionError):
+        check_close(rounded.to_vector(), fit.measure.to_vector(), 1e-14)
+    with pytest.raises(AssertionError, match="not a minimum"):
+        coarse = fit.measure.to_vector().astype(np.float16).astype(float)
+        check_minimum(model, start.from_vector(box.clip(coarse)), X, y, box)
+
+
+@pytest.mark.parametrize("options", CHEAP)
+def test_cheap_steps_find_an_exact_fit_and_bear_large_numbers(options):
+    model, X, y, truth, start = problem(noise=0.0, n=4000)
+    fit = hl.fit_least_squares(model, X, y, start, gain=0, **options)
+    assert fit.loss < 1e-15
+    check_close(fit.measure.canonical(truth).to_vector(), truth.to_vector(), 1e-4)
+    # Squares of 1e30 overflow in single precision only: that stage ends, and the next begins.
+    large = hl.fit_least_squares(model, X, 1e30 * y, start, gain=0, **options)
+    assert large.loss == pytest.approx(np.mean((1e30 * y) ** 2), rel=1e-6)
+
+
+def test_single_precision_stays_single():
+    """Where one array is in double precision, all after it are, and nothing is gained."""
+    rng = np.random.default_rng(0)
+    for make, phi in itertools.product((hl.ValueGated, hl.OutputGated), ("sigmoid", "tanh")):
+        model = make(phi, bias=1.0)
+        for experts in (2, 3):
+            measure = random_measure(rng, H=2, N=experts, K=2, d=2)
+            samples = Samples(*model.sample(measure, 50, rng=rng))
+            for precision, at in ((np.float32, samples.single()), (np.float64, samples)):
+                parts = measure.shape.split(measure.to_vector().astype(precision))
+                (block,) = at
+                assert {part.dtype for part in block} == {np.dtype(precision)}
+                f, J = model._jacobian(parts, block)
+                assert f.dtype == J.dtype == precision
+            exact = model.jacobian(measure, samples.X).T
+            (block,) = samples.single()
+            J = model._jacobian(measure.shape.split(measure.to_vector().astype("f4")), block)[1]
+            check_close(J, exact, 1e-5)
 
 
 @both_fits

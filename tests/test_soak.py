@@ -173,7 +173,7 @@ def test_random_problems_end_with_a_true_word(fit):
         at = problem(seed)
         options = {STEPS[fit]: limit}
         if not descent:
-            options["newton"] = bool(seed % 2)
+            options |= {"newton": bool(seed % 2), "single": seed % 4 > 1}
         result = fit(at.model, at.X, at.y, at.start, bounds=at.box, **options)
         try:
             check_status(at, result, limit, descent)
@@ -182,3 +182,13 @@ def test_random_problems_end_with_a_true_word(fit):
         seen[result.status] = seen.get(result.status, 0) + 1
     assert {"converged", "hit bounds"} <= set(seen) or PROBLEMS < 40, seen
     print(fit.__name__, seen)
+
+
+def test_a_last_look_for_a_longer_step_makes_no_step_too_many():
+    """Of this problem, 26 steps end in convergence that a longer step would put in question."""
+    at = problem(10)
+    for limit in range(20, 32):
+        fit = hl.fit_least_squares(
+            at.model, at.X, at.y, at.start, bounds=at.box, max_iterations=limit
+        )
+        check_status(at, fit, limit, False)

@@ -28,6 +28,7 @@ WINDOW = 5  # steps whose joint gain decides whether going on is worth it
 SHARE = 8  # a coarse stage sees an eighth of the next one's sample, J^T J an eighth of its own
 SHARE_MINIMUM = 50  # ... but at least this many samples for each parameter
 COARSE_GAIN = 3.0  # where a coarse stage stops: the next one moves further than that anyway
+SINGLE_GAIN = 0.1  # where single precision stops: its rounding hides steps that gain much less
 
 
 def fit_least_squares(
@@ -42,6 +43,7 @@ def fit_least_squares(
     newton: bool = False,
     coarse: bool = True,
     shares: bool = False,
+    single: bool = False,
 ) -> FitResult:
     r"""Minimise the mean squared residual inside a box.
 
@@ -71,6 +73,9 @@ def fit_least_squares(
     shares : bool, default False
         Begin on a ladder of shares, an eighth of the next each, and take :math:`J^\top J` from
         the first eighth too, where that is large enough: about half the work for large n.
+    single : bool, default False
+        Descend in single precision first, about half the work too; the last steps, and what is
+        returned, are in double precision.
 
     Returns
     -------
@@ -108,10 +113,17 @@ def fit_least_squares(
     rules = Rules(max_iterations, tolerance, gain, newton, shares)
     ladder = _ladder(len(samples), shape.size) if coarse else []
     rough = rules._replace(gain=max(gain, COARSE_GAIN)) if shares else rules
+    rounded = samples.single() if single else samples
     for few in ladder if shares else ladder[-1:]:
-        theta, *_ = _descend(model, theta, shape, samples.head(few), bounds, rough)
-    theta, status, history, gradient = _descend(model, theta, shape, samples, bounds, rules)
-    return make_result(start, bounds, theta, status, history, gradient)
+        theta, *_ = _descend(model, theta, shape, rounded.head(few), bounds, rough)
+    damping = Damping()
+    if single:  # where little damping was needed, more would only slow the last steps down
+        near = rules.near(len(samples))
+        theta, *_ = _descend(model, theta, shape, rounded, bounds, near, damping)
+    theta, *end = _descend(
+        model, theta, shape, samples, bounds, rules, Damping(min(damping.value, Damping().value))
+    )
+    return make_result(start, bounds, theta, *end)
 
 
 def _ladder(n: int, p: int) -> list[int]:
@@ -143,6 +155,11 @@ class Rules(NamedTuple):
     newton: bool
     shares: bool = False
 
+    def near(self, n: int) -> Rules:
+        """Return rules that stop where no step promises a gain that single precision shows."""
+        gain, tolerance = max(self.gain, SINGLE_GAIN), max(self.tolerance, 2.0 * SINGLE_GAIN / n)
+        return self._replace(gain=gain, tolerance=tolerance)
+
     def slow(self, history: list[float], n: int) -> bool:
         """Whether the last steps together gained too little to matter statistically."""
         if len(history) <= WINDOW:
@@ -162,6 +179,7 @@ class Surface:
 
     def look(self, at: Array, above: float = np.inf) -> NormalEquations:
         """Look at a point; where the loss is not below, no step begins, and it is enough."""
+        at = at.astype(self.samples.dtype)  # else every array would be in double precision
         if self.share is None:
             return self.model.normal_equations_at(at, self.shape, self.samples, self.newton)
         loss, gradient = self.model.loss_and_gradient_at(at, self.shape, self.samples)
@@ -172,14 +190,22 @@ class Surface:
         return NormalEquations(loss, gradient / 2.0, share.gram, None)
 
 
-def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: Box, rules: Rules):
+def _descend(
+    model,
+    theta: Array,
+    shape: Shape | Layout,
+    samples: Samples,
+    box: Box,
+    rules: Rules,
+    damping: Damping | None = None,
+):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
     look = Surface(model, shape, samples, rules).look
     here = look(theta)
     if not np.isfinite(here.loss):
         return theta, "diverged", [np.inf], np.zeros_like(theta)
     history, status, fresh = [here.loss], None, 0
-    scale, damping = np.zeros_like(theta), Damping()
+    scale, damping = np.zeros_like(theta), damping or Damping()
     while status is None and len(history) <= rules.max_iterations:
         scale = np.maximum(scale, np.diag(here.gram))
         step, promised = _damped_step(theta, here, damping.value, scale, box)
@@ -201,7 +227,9 @@ def _descend(model, theta: Array, shape: Shape | Layout, samples: Samples, box: 
         if status is not None:
             ridge = damping.value * scale
             status, longer = _end(status, look, theta, here, ridge, box, rules, samples)
-            if longer is not None:
+            if longer is not None and len(history) > rules.max_iterations:
+                status = "out of steps"
+            elif longer is not None:
                 theta, here, value = longer
                 history.append(here.loss)
                 scale, damping, fresh = np.zeros_like(theta), Damping(value), len(history) - 1

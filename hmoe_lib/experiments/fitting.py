@@ -11,7 +11,10 @@ __all__ = ["OPTIMISERS", "STARTS", "Optimiser", "Start"]
 STARTS = ("near", "random")
 # The options an experiment may set; those of the functions fit_* that change what is fitted.
 OPTIMISERS = {
-    "least_squares": ("max_iterations", "tolerance", "gain", "newton", "coarse", "shares"),
+    "least_squares": (
+        *("max_iterations", "tolerance", "gain"),
+        *("newton", "coarse", "shares", "single"),
+    ),
     "gradient_descent": ("step", "max_epochs", "tolerance"),
 }
 

@@ -22,7 +22,7 @@ def gates(M: Array, q: Array) -> Array:
 def softmax(free: Array) -> Array:
     """Softmax over free scores (H, N-1, B), overwritten, and the pinned one's zero, (H, N, B)."""
     H, n_free, width = free.shape
-    s = np.empty((H, n_free + 1, width))
+    s = np.empty((H, n_free + 1, width), free.dtype)
     if n_free == 1:
         # Two experts: one exponential instead of two. exp(-z) = inf rightly gives a zero gate.
         with np.errstate(over="ignore"):
@@ -46,7 +46,7 @@ def gate_weights(s: Array, i: int, j: int) -> Array:
 def empty_jacobian(parts, width: int) -> tuple[Array, tuple[Array, ...]]:
     """Uninitialised (p, B) array and its views for M, a and omega."""
     sizes = [part.size for part in parts]
-    J = np.empty((sum(sizes), width))
+    J = np.empty((sum(sizes), width), parts[0].dtype)
     views = np.split(J, np.cumsum(sizes)[:-1])
     return J, tuple(
         view.reshape(*part.shape, width) for view, part in zip(views, parts, strict=True)
