@@ -136,7 +136,7 @@ def atom_verdict(gate, expert, dim: int | None = None, at: dict | None = None) -
     Notes
     -----
     The functions are u and its derivatives up to order two in the parameters of gate and expert,
-    :math:`u = e^{s}(h - f)` or :math:`\sigma(s) h`, see ``hmoe_lib.identifiability.atoms``.
+    :math:`u = e^{z}(h - f)` or :math:`\sigma(z) h`, see ``hmoe_lib.identifiability.atoms``.
     Relations are proved, the rest is certified independent at declared values; since everything is
     analytic in the parameters, it is then independent for almost all values, and in every region.
     For a sigmoid gate the split atom has slope 0, where copies with other biases can stand for

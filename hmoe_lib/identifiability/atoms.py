@@ -3,11 +3,11 @@ r"""Atoms: one gate times one expert, as text, and the lists of their derivative
 A softmax gate enters the expansion of a fitted mixture through its numerator. With f the value of
 the true mixture at the input, the functions are the derivatives of
 
-.. math:: u = e^{s(x)} \, (h(x) - f),
+.. math:: u = e^{z(x)} \, (h(x) - f),
 
 and f, made of all the other atoms, counts as one more coordinate: a relation in (x, f) is one that
-both :math:`e^s h` and :math:`e^s` obey, whatever the other atoms are. A sigmoid gate has no
-normaliser, :math:`u = \sigma(s(x)) h(x)`. The bias of a gate is the weight of its atom, and
+both :math:`e^z h` and :math:`e^z` obey, whatever the other atoms are. A sigmoid gate has no
+normaliser, :math:`u = \sigma(z(x)) h(x)`. The bias of a gate is the weight of its atom, and
 [u1] itself is the derivative by this weight.
 """
 

@@ -116,7 +116,7 @@ def _split_holds(cell: dict, split: dict) -> bool:
     change = ast.parse(split["change"], mode="eval").body
     leading = ast.parse(split["leading"], mode="eval").body
     seen = False
-    names = [*dict.fromkeys([*cell["inputs"], "s"])]
+    names = [*dict.fromkeys([*cell["inputs"], "z"])]
     for x in _points(names, POINTS):
         at = {n: _interval(str(v)) for n, v in x.items()}
         if split["order"] == "inf":

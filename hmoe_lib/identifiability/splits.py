@@ -114,11 +114,11 @@ def _is_gate_flat(atom: Atom, family: Family, relation: Relation) -> bool:
 
 
 def _mirror(atom: Atom) -> list[Split]:
-    """sigma(s) + sigma(-s) = 1: gates s and -s, expert times the weight, if the class has it."""
+    """sigma(z) + sigma(-z) = 1: scores z and -z, expert times the weight, if the class has it."""
     if atom.kind != "sigmoid":
         return []
-    p, s, h = rational(WEIGHT), real("s"), atom.expert
-    gates = 1 / (1 + sympy.exp(-s)) + 1 / (1 + sympy.exp(s))
+    p, z, h = rational(WEIGHT), real("z"), atom.expert
+    gates = 1 / (1 + sympy.exp(-z)) + 1 / (1 + sympy.exp(z))
     for degree in (1, 2):
         factor = sympy.root(p, degree)
         if not factor.is_Rational:
@@ -127,7 +127,7 @@ def _mirror(atom: Atom) -> list[Split]:
         change = (gates * shrunk - p * h).xreplace(atom.values())
         if is_zero(change):
             names = ", ".join(atom.expert_names)
-            text = f"two atoms with scores s and -s, any s, and ({names}) times {factor}"
+            text = f"two atoms with scores z and -z, any z, and ({names}) times {factor}"
             return [Split("scale", "both", text, INFINITE, str(change))]
     return []
 

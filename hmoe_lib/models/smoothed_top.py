@@ -29,7 +29,7 @@ class SmoothedTop(FlatModel):
     expert : str or Neuron
         Expert, or its name.
     width : float
-        h > 0, in the units of the scores; for h to 0 the model is the top-K mixture wherever the
+        kappa > 0, in the units of the scores; for kappa to 0 the model is the top-K mixture wherever the
         K-th and the next score differ.
 
     Raises
@@ -41,10 +41,10 @@ class SmoothedTop(FlatModel):
     -----
     With all sets S of K atoms, and :math:`f_S` the softmax mixture of the atoms in S,
 
-    .. math:: f_h(x) = \sum_S P_S(x)\, f_S(x) , \qquad
-        P_S \propto \exp\Bigl(\frac1h \sum_{i \in S} z_i\Bigr) .
+    .. math:: f_\kappa(x) = \sum_S P_S(x)\, f_S(x) , \qquad
+        P_S \propto \exp\Bigl(\frac1\kappa \sum_{i \in S} z_i\Bigr) .
 
-    The derivative in :math:`z_i` is :math:`\sum_{S \ni i} P_S \{ (f_S - f_h)/h + p_{i|S}
+    The derivative in :math:`z_i` is :math:`\sum_{S \ni i} P_S \{ (f_S - f_\kappa)/\kappa + p_{i|S}
     (h_i - f_S) \}`. Its first part is what a derivative of the top-K model misses: a set that
     changes. It costs as many mixtures as there are sets.
 
