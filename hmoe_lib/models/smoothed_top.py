@@ -29,8 +29,8 @@ class SmoothedTop(FlatModel):
     expert : str or Neuron
         Expert, or its name.
     width : float
-        kappa > 0, in the units of the scores; for kappa to 0 the model is the top-K mixture wherever the
-        K-th and the next score differ.
+        kappa > 0, in the units of the scores; for kappa to 0 the model is the top-K mixture
+        wherever the K-th and the next score differ.
 
     Raises
     ------
