@@ -190,15 +190,7 @@ class Surface:
         return NormalEquations(loss, gradient / 2.0, share.gram, None)
 
 
-def _descend(
-    model,
-    theta: Array,
-    shape: Shape | Layout,
-    samples: Samples,
-    box: Box,
-    rules: Rules,
-    damping: Damping | None = None,
-):
+def _descend(model, theta, shape, samples: Samples, box: Box, rules: Rules, damping=None):
     """Run the method on one sample; return (theta, status, history, gradient of the loss)."""
     look = Surface(model, shape, samples, rules).look
     here = look(theta)

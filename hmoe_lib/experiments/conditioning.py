@@ -177,10 +177,9 @@ def search_truth(
     shape = (heads, experts, channels, dim)
 
     def measure(M: Array, a: Array) -> HierarchicalMeasure:
-        M = np.clip(M, -largest_M, largest_M)
+        M = np.triu(np.clip(M, -largest_M, largest_M))
         M[:, -1] = 0.0
-        upper = np.triu(M)
-        M = upper + np.triu(M, 1).swapaxes(-1, -2)
+        M += np.triu(M, 1).swapaxes(-1, -2)
         return HierarchicalMeasure(omega, M.round(1), np.clip(a, -largest_a, largest_a).round(1))
 
     def candidate() -> HierarchicalMeasure:
@@ -192,9 +191,8 @@ def search_truth(
         return conditioning(model, G, X).score
 
     def moved(G: HierarchicalMeasure, length: float) -> HierarchicalMeasure:
-        M = G.M + length * largest_M * rng.standard_normal(G.M.shape)
-        a = G.a + length * largest_a * rng.standard_normal(G.a.shape)
-        return measure(M, a)
+        M, a = (length * rng.standard_normal(block.shape) for block in (G.M, G.a))
+        return measure(G.M + largest_M * M, G.a + largest_a * a)
 
     return _improved(min((candidate() for _ in range(draws)), key=score), score, moved, steps)
 

@@ -62,61 +62,55 @@ STARTS = {"s0": Start(0.5, 0.0), "s083": Start(0.5, 0.083), "s250": Start(1.0, 0
 _BOX = Optimiser(box=1.3)
 
 
+def _panel(name: str, gate_name: str, expert: str, truth: MixingMeasure, tag: str, **more):
+    """Return a panel in the box of this part; the tag of its start ends its name."""
+    start = STARTS[tag]
+    return FlatPanel(f"{name}-{tag}", gate_name, expert, truth, start=start, optimiser=_BOX, **more)
+
+
 def _cosine() -> list[FlatPanel]:
-    panels, truth, over = [], FLAT_TRUTHS["cosine"], FLAT_TRUTHS["cosine-over"]
-    for name in ("perturbed_cosine", "cosine"):
-        options = {"temperature": 0.3, **({"tau": 1.0} if name != "cosine" else {})}
-        pinned = measure_of(truth, name, **options)
-        if name == "cosine":
-            # Shown beside the other: its reference has no router either.
-            pinned = pinned.pinned_for(gate("perturbed_cosine").pins(pinned.router))
-        panels += [
-            FlatPanel(
-                f"{name.split('_')[0]}-exact-{tag}",
-                name,
-                "tanh",
-                pinned,
-                options=options,
-                width=3.0,
-                start=start,
-                optimiser=_BOX,
-            )
-            for tag, start in STARTS.items()
-        ]
-    loose = measure_of(truth).pinned_for(
+    return [*_cosine_exact(), *_cosine_over()]
+
+
+def _temperatures(name: str, tau: float) -> dict:
+    return {"temperature": 0.3, **({} if name == "cosine" else {"tau": tau})}
+
+
+def _cosine_exact() -> list[FlatPanel]:
+    """Exact fits: perturbed and vanilla with pins, and perturbed without."""
+    rows, name = FLAT_TRUTHS["cosine"], "perturbed_cosine"
+    perturbed = measure_of(rows, name, **_temperatures(name, 1.0))
+    vanilla = measure_of(rows, "cosine", **_temperatures("cosine", 1.0))
+    # Shown beside the other: its reference has no router either.
+    vanilla = vanilla.pinned_for(gate(name).pins(vanilla.router))
+    loose = measure_of(rows).pinned_for(
         (np.zeros((3, 2), bool), np.array([False, False, True]), np.zeros(0, bool))
     )
-    panels += [
-        FlatPanel(
-            f"unpinned-exact-{tag}",
-            "perturbed_cosine",
-            "tanh",
-            loose,
-            options={"temperature": 0.3, "tau": 1.0},
-            width=3.0,
-            start=start,
-            optimiser=_BOX,
+    return [
+        _panel(
+            f"{kind}-exact", name, "tanh", truth, tag, options=_temperatures(name, 1.0), width=3.0
         )
-        for tag, start in STARTS.items()
+        for kind, name, truth in (
+            ("perturbed", name, perturbed),
+            ("cosine", "cosine", vanilla),
+            ("unpinned", name, loose),
+        )
+        for tag in STARTS
     ]
+
+
+def _cosine_over() -> list[FlatPanel]:
+    panels = []
     for name, expert in (
         ("perturbed_cosine", "tanh"),
         ("cosine", "tanh"),
         ("perturbed_cosine", "affine"),
     ):
-        options = {"temperature": 0.3, **({"tau": 0.5} if name != "cosine" else {})}
+        options = _temperatures(name, 0.5)
+        truth = measure_of(FLAT_TRUTHS["cosine-over"], name, **options)
+        title = f"{name.split('_')[0]}-over-{expert}"
         panels += [
-            FlatPanel(
-                f"{name.split('_')[0]}-over-{expert}-{tag}",
-                name,
-                expert,
-                measure_of(over, name, **options),
-                split=0,
-                options=options,
-                width=3.0,
-                start=STARTS[tag],
-                optimiser=_BOX,
-            )
+            _panel(title, name, expert, truth, tag, split=0, options=options, width=3.0)
             for tag in ("s0", "s083")
         ]
     return panels
@@ -127,21 +121,9 @@ def _quadratic() -> list[FlatPanel]:
     wide = tuple(((*router, 0.0, 0.0), bias, expert) for router, bias, expert in rows)
     for name, truth in (("monomial", rows), ("polynomial", wide)):
         for expert in ("gelu", "affine"):
-            for split in (None, 0):
-                for tag in ("s083",) if split is None else ("s0", "s083"):
-                    kind = "exact" if split is None else "over"
-                    panels.append(
-                        FlatPanel(
-                            f"{name}-{kind}-{expert}-{tag}",
-                            name,
-                            expert,
-                            measure_of(truth, name),
-                            split=split,
-                            width=2.0,
-                            start=STARTS[tag],
-                            optimiser=_BOX,
-                        )
-                    )
+            at = (name, expert, measure_of(truth, name))
+            panels.append(_panel(f"{name}-exact-{expert}", *at, "s083"))
+            panels += [_panel(f"{name}-over-{expert}", *at, tag, split=0) for tag in ("s0", "s083")]
     return panels
 
 
@@ -178,50 +160,33 @@ R2_LIMITS = {
 
 
 def _sigmoid() -> list[FlatPanel]:
-    panels = []
-    for expert in ("gelu", "relu", "affine"):
-        panels += [
-            FlatPanel(
-                f"r1-{expert}-{tag}",
-                "sigmoid",
-                expert,
-                measure_of(FLAT_TRUTHS["sigmoid-R1"]),
-                split=0,
-                width=3.0,
-                start=STARTS[tag],
-                optimiser=_BOX,
-            )
+    """R1 and its control, a softmax, have an atom too many; R2 is fitted to its limit."""
+    truth, softmax = measure_of(FLAT_TRUTHS["sigmoid-R1"]), FLAT_TRUTHS["softmax"]
+    control = ("softmax-gelu", "linear", "gelu", measure_of(softmax, "linear"))
+    over = {"split": 0, "width": 3.0}
+    return [
+        *(
+            _panel(f"r1-{expert}", "sigmoid", expert, truth, tag, **over)
+            for expert in ("gelu", "relu", "affine")
             for tag in STARTS
             if (expert, tag) != ("affine", "s083")
-        ]
-    panels += [
-        FlatPanel(
-            f"softmax-gelu-{tag}",
-            "linear",
-            "gelu",
-            measure_of(FLAT_TRUTHS["softmax"], "linear"),
-            split=0,
-            width=3.0,
-            start=STARTS[tag],
-            optimiser=_BOX,
-        )
-        for tag in ("s0", "s083")
+        ),
+        *(_panel(*control, tag, **over) for tag in ("s0", "s083")),
+        *(
+            FlatPanel(
+                f"r2-{expert}",
+                "sigmoid",
+                expert,
+                measure_of(FLAT_TRUTHS["sigmoid-R2"]),
+                limit=measure_of(limit),
+                limits=_R2_BOX,
+                width=3.0,
+                start=Start(0.2, 0.083),
+                optimiser=_BOX,
+            )
+            for expert, limit in R2_LIMITS.items()
+        ),
     ]
-    panels += [
-        FlatPanel(
-            f"r2-{expert}",
-            "sigmoid",
-            expert,
-            measure_of(FLAT_TRUTHS["sigmoid-R2"]),
-            limit=measure_of(limit),
-            limits=_R2_BOX,
-            width=3.0,
-            start=Start(0.2, 0.083),
-            optimiser=_BOX,
-        )
-        for expert, limit in R2_LIMITS.items()
-    ]
-    return panels
 
 
 def _sigmoid_quadratic() -> list[FlatPanel]:
@@ -230,17 +195,9 @@ def _sigmoid_quadratic() -> list[FlatPanel]:
     A of the second atom is the best of 400 random ones by the smallest singular value of the
     distinct first and second derivatives, scaled to length 1; it hardly matters.
     """
+    truth = measure_of(FLAT_TRUTHS["sigmoid-quadratic"])
     return [
-        FlatPanel(
-            f"r1-{expert}-{tag}",
-            "sigmoid_monomial",
-            expert,
-            measure_of(FLAT_TRUTHS["sigmoid-quadratic"]),
-            split=0,
-            width=2.0,
-            start=STARTS[tag],
-            optimiser=_BOX,
-        )
+        _panel(f"r1-{expert}", "sigmoid_monomial", expert, truth, tag, split=0)
         for expert, tags in (
             ("gelu", ("s0", "s083", "s250")),
             ("relu", ("s0", "s250")),

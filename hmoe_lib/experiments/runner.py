@@ -235,11 +235,12 @@ def _fitted(
         "starts": len(fits),
         "reached": sum(bool(other.loss <= truth_loss) for _, other in fits),
         "theta": fit.measure.to_vector().tolist(),
-        "history": [
-            float(fit.history[epoch]) if epoch < len(fit.history) else np.nan
-            for epoch in config.epochs
-        ],
+        "history": [_loss_after(epoch, fit.history) for epoch in config.epochs],
     }
+
+
+def _loss_after(epoch: int, history: np.ndarray) -> float:
+    return float(history[epoch]) if epoch < len(history) else np.nan
 
 
 def _samples(
