@@ -1,5 +1,6 @@
 """The package as a whole: light to import, names that resolve, docstrings that explain."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -196,3 +197,37 @@ def test_models_share_one_interface():
         assert issubclass(Model, models.HierarchicalModel)
         for name in methods:
             assert getattr(Model, name) is getattr(models.HierarchicalModel, name)
+
+
+# ---- size: a module is read in one sitting, a function at a glance -----------------------------
+
+
+def long_parts(source, module=350, function=40):
+    """What is longer than it may be; a function's docstring does not count."""
+    if (lines := len(source.splitlines())) > module:
+        yield f"{lines} lines"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[0]
+            text = first if ast.get_docstring(node, clean=False) is not None else None
+            lines = node.end_lineno - node.lineno + 1
+            lines -= text.end_lineno - text.lineno + 1 if text else 0
+            if lines > function:
+                yield f"{node.name} {lines} lines"
+
+
+MODULES = sorted(Path(hl.__file__).parent.rglob("*.py"))
+
+
+def test_modules_and_functions_are_short():
+    found = {path.name: [*long_parts(path.read_text("utf-8"))] for path in MODULES}
+    assert len(found) > 50
+    assert not {name: parts for name, parts in found.items() if parts}
+
+
+def test_long_modules_and_functions_are_found():
+    """Negative control."""
+    body = "    x = 1\n" * 41
+    assert [*long_parts("def f():\n" + body)] == ["f 42 lines"]
+    assert not [*long_parts('def f():\n    """' + "a\n" * 60 + '"""\n' + body[:200])]
+    assert [*long_parts("x = 1\n" * 351)] == ["351 lines"]
