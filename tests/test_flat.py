@@ -167,9 +167,12 @@ BAD = [
     (lambda: FlatModel("linear", "tan"), "did you mean 'tanh'"),
     (lambda: perturbed(GOOD, -1.0, rng=np.random.default_rng(0)), "distance: expected a finite"),
     (lambda: perturbed(1, 1.0, rng=np.random.default_rng(0)), "G: expected a MixingMeasure"),
+    (lambda: perturbed(GOOD, 1.0, rng=0), "rng: expected a numpy Generator, got int"),
+    (lambda: perturbed(GOOD, 1.0, rng=np.random.default_rng(0), bounds=Box([0.0], [1.0])),
+     f"bounds: expected a Box of {GOOD.shape.size} entries"),
     (lambda: fit_least_squares(MODEL, [[1.0, 1.0]], [1.0], GOOD), "X: expected at least"),
     (lambda: fit_least_squares(GOOD, [[1.0, 1.0]], [1.0], GOOD), "model: expected a model"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("call, message", BAD)

@@ -9,6 +9,7 @@ import pytest
 import sympy
 
 from hmoe_lib import identifiability as engine
+from hmoe_lib.identifiability import __main__ as command
 from hmoe_lib.identifiability.__main__ import main
 from hmoe_lib.identifiability.atoms import EXPERTS, GATES
 from hmoe_lib.identifiability.families import Definition, Family, of_order, rational, single
@@ -341,6 +342,17 @@ def test_orders_of_contact_without_noise(gate, expert, name, order):
     assert engine.atom_contact(gate, expert, name, deltas).integer == order
 
 
+def test_stored_contacts_are_measured_again():
+    """With a tolerance: the last bits of a descent are the machine's."""
+    key = ("monomial quadratic", "tanh neuron")
+    found, stored = engine.cell_contacts(engine.atom_verdict(*key)), CELLS[key]["contact"]
+    assert list(found) == list(stored) == ["A", "a", "b"]
+    for name, contact in found.items():
+        assert contact["integer"] == stored[name]["integer"] == 2
+        assert abs(contact["order"] - stored[name]["order"]) < 0.02
+    assert engine.cell_contacts(engine.atom_verdict("linear softmax", "linear")) == {}
+
+
 def test_contacts_that_are_refused():
     with pytest.raises(ValueError, match="name: expected one of"):
         engine.atom_contact("temperature", "tanh neuron", "tau")
@@ -404,3 +416,21 @@ def test_the_command_for_a_cell(capsys):
     assert main(["--gate", "cosine"]) == 2
     assert main([]) == 2
     assert "error: EXPR" in capsys.readouterr().err
+
+
+def test_the_command_for_the_atlas(capsys, monkeypatch):
+    gate, expert = "polynomial quadratic", "tanh neuron"
+    cells = engine.atlas([gate], [expert])
+    monkeypatch.setattr(command, "atlas", lambda: cells)
+    monkeypatch.setattr(command, "cell_contacts", lambda v: {"beta": v.order})
+
+    def printed(*options):
+        assert main(["--atlas", *options]) == 0
+        return capsys.readouterr().out
+
+    assert printed().split("\n")[1] == "polynomial quadratic  4 heat"
+    whole = json.loads(printed("--json", "--contacts"))
+    assert whole["cells"][0]["contact"] == {"beta": 4.0}
+    assert not json.loads(printed("--json"))["cells"][0]["contact"]
+    on_page = engine.atlas_for_page(STORED)["cells"][gate][expert]
+    assert json.loads(printed("--page"))["cells"] == {gate: {expert: on_page}}

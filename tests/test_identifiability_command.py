@@ -217,6 +217,15 @@ def test_atoms_from_a_file_and_from_standard_input(tmp_path, monkeypatch, capsys
     assert "expected JSON" in capsys.readouterr().err
 
 
+def test_control_c_stops_the_command(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hmoe_lib.identifiability.__main__.verdict", interrupted)
+    assert main(["gelu"]) == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
 def test_the_module_runs():
     command = [sys.executable, "-W", "error", "-m", "hmoe_lib.identifiability", "z", "--dim", "1"]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -94,6 +94,17 @@ for wrong in (np.full((200, 1), np.nan), X[:, 0]):
         fit.fit(wrong, y)
     except ValueError as error:
         print(error)
+for call in (
+    lambda: fit.set_params(experts=3),
+    lambda: MoERegressor().predict(X),
+    lambda: fit.predict(np.hstack([X, X])),
+    lambda: MoERegressor(1).fit(X, y[1:]),
+):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
+print(fit.set_params(n_experts=7) is fit, fit.get_params()["n_experts"])
 """
 
 
@@ -106,7 +117,38 @@ def test_nothing_needs_scikit_learn():
     y = np.abs(X[:, 0]) + 0.05 * y
     here = MoERegressor(2, random_state=0).fit(X, y).score(X, y)
     assert np.isclose(float(score.split()[0]), here, rtol=1e-12) and right == "True"
-    assert len(refused) == 2 and all(line.startswith("X: expected finite") for line in refused)
+    assert all(line.startswith("X: expected finite") for line in refused[:2])
+    assert refused[2:] == [
+        "experts: not a parameter of MoERegressor",
+        "MoERegressor: expected a fit before this call",
+        "X: expected 1 columns, got 2",
+        "y: expected finite values of shape (200,), got (199,)",
+        "True 7",
+    ]
+
+
+def test_the_origin_of_the_starts_may_be_a_number_a_generator_or_a_state():
+    X, y = tent(100)
+
+    def fitted(state):
+        return MoERegressor(2, n_starts=2, random_state=state).fit(X, y).measure_.to_vector()
+
+    number = fitted(4)
+    assert np.array_equal(fitted(np.random.default_rng(4)), number)
+    state = np.random.RandomState(4)
+    assert np.array_equal(fitted(state), fitted(np.random.RandomState(4)))
+    assert not np.array_equal(fitted(state), number)  # a state moves on when it is asked
+
+
+def test_a_classifier_s_density_is_its_probability_and_other_classes_are_refused():
+    X, y = tent(100)
+    words = np.where(y > 0.5, "high", "low")
+    fit = MoEClassifier(2, n_starts=1, random_state=0).fit(X, words)
+    chosen = fit.predict_proba(X)[np.arange(100), (words == "low").astype(int)]
+    assert np.allclose(np.exp(fit.log_density(X, words)), chosen, rtol=1e-12)
+    for other in ("lower", "a", "zero"):
+        with pytest.raises(ValueError, match="y: expected the classes of the fit, got others"):
+            fit.log_density(X[:1], [other])
 
 
 def test_strings_and_frames():

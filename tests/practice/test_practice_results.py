@@ -8,8 +8,11 @@ from scipy import stats
 
 from hmoe_lib import practice
 from hmoe_lib.practice import VARIANTS, Config, store
+from hmoe_lib.practice import __main__ as command
+from hmoe_lib.practice.__main__ import main
 from hmoe_lib.practice.result import WEIGHTS
 from hmoe_lib.practice.study import MEASURED_WINDOWS, SEEDS
+from hmoe_lib.practice.training import check_text
 
 STORED = Path(__file__).resolve().parents[2] / "book" / "results"
 RESULT = practice.load_practice(STORED)
@@ -96,6 +99,72 @@ def test_intervals_are_student_s():
         RESULT.of("los", "none")
     with pytest.raises(ValueError, match="variant: 'G6' is not stored"):
         RESULT.of("losses", "G6")
+
+
+def test_the_command_lists_and_shows(capsys):
+    assert main(["list"]) == 0
+    for line, (name, variant) in zip(
+        capsys.readouterr().out.splitlines(), VARIANTS.items(), strict=True
+    ):
+        trained = sum(w.size for w in practice.start(Config(name)).values())
+        assert line.split()[0] == name and variant.shows in line
+        assert line.endswith(f"; {trained:,} parameters")
+    assert main(["show", "--out", str(STORED)]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    losses = {v: RESULT.of("validation_loss", v).astype(float) for v in VARIANTS}
+    for line, name in zip(lines, VARIANTS, strict=True):
+        assert line.startswith(f"{name:12s} {losses[name].mean():.3f} [")
+        gap = (losses[name] - losses["none"]).mean()
+        assert name == "none" or line.split("]   ")[1].startswith(f"{gap:.3f} [")
+    assert main(["show", "--out", str(STORED / "nowhere")]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_the_command_hands_on_what_it_was_asked(capsys, monkeypatch, tmp_path):
+    asked = {}
+
+    def run_practice(progress, folder, **choice):
+        asked.update(choice, progress=progress)
+        return tmp_path
+
+    def collect(out, folder, **choice):
+        asked.update(out=out, same=choice == {k: asked[k] for k in choice}, folder=folder)
+
+    monkeypatch.setattr(command, "run_practice", run_practice)
+    monkeypatch.setattr(command, "collect", collect)
+    options = ["--seeds", "3", "5", "--steps", "9", "--out", str(tmp_path / "o"), "--no-progress"]
+    assert main(["train", "G5", *options]) == 0
+    assert str(tmp_path / "o" / "practice.npz") in capsys.readouterr().out
+    assert asked["variants"] == ("G5",) and asked["seeds"] == [3, 5] and asked["same"]
+    assert asked["config"] == Config(steps=9) and asked["progress"] is False
+    assert asked["text"].sha256 == TEXT.sha256 and asked["folder"] == tmp_path
+    assert main(["train"]) == 0 and asked["variants"] == tuple(VARIANTS)
+    assert asked["seeds"] == list(SEEDS) and asked["config"] == Config()
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_practice", interrupted)
+    assert main(["train"]) == 130 and "goes on from the last" in capsys.readouterr().err
+
+
+def test_results_of_another_format_are_refused(monkeypatch):
+    monkeypatch.setattr(practice.result, "FORMAT", "hmoe practice 2")
+    with pytest.raises(store.DamagedResultError, match="format 'hmoe practice 1', not 'hmoe pr"):
+        practice.load_practice(STORED)
+
+
+def test_an_interval_decides_when_zero_is_outside():
+    decided = [practice.Interval(0.0, *ends).decided for ends in ((-2, -1), (-1, 1), (1, 2))]
+    assert decided == [True, False, True] and not practice.Interval(1.0, 0.0, 2.0).decided
+
+
+def test_a_window_longer_than_the_text_is_refused():
+    text = practice.text_of("short", b"ab " * 40_000)
+    longest = min(len(text.train), len(text.validation))
+    check_text(Config(context=longest - 1), text)
+    with pytest.raises(ValueError, match=f"context: expected less than the {longest} bytes"):
+        check_text(Config(context=longest), text)
 
 
 def test_a_changed_file_is_refused(tmp_path):
