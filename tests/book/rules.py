@@ -11,6 +11,7 @@ import yaml
 LONGEST, SHORT = 25, 8
 FEWEST_EXERCISES = 2
 ALT = range(40, 301)
+WORDS, LINES, EXERCISE = 250, 12, 6  # words and lines of code a minute, minutes an exercise
 DRAWS = re.compile(
     r"\bplt\.(?!rcParams|style)|\bsubplots\(|\bsubplot_mosaic\(|\.figure\("
     r"|\bplots\.(?!use\b|style\b)[a-z]\w*\("
@@ -103,6 +104,28 @@ def before_box(nb) -> list[str]:
         return ["the box needs **You need**, **Time** and **Afterwards you can**, in this order"]
     if not re.search(r"\*\*Time\*\* \d+ minutes", after):
         return ["the box says **Time** and then no number of minutes"]
+    return []
+
+
+def short_time(nb) -> list[str]:
+    """The minutes of the box are enough to read the page and do its exercises, but for a sixth."""
+    words = lines = exercises = 0
+    solved = False  # inside a solution, which is looked up and not read
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            skipped = solved or cell.get("id") == launch_cells.IDENTITY
+            lines += 0 if skipped else lines_of(cell)
+            continue
+        exercises += len(re.findall(r"^`{3,}\{exercise", cell.source, re.MULTILINE))
+        for part in re.split(r"(\{solution-(?:start|end)\})", cell.source):
+            if part.startswith("{solution-"):
+                solved = part == "{solution-start}"
+            elif not solved:
+                words += len(part.split())
+    needed = words / WORDS + lines / LINES + exercises * EXERCISE
+    said = re.search(r"\*\*Time\*\* (\d+) minutes", nb.cells[0].source)
+    if said and int(said[1]) < 5 / 6 * needed:
+        return [f"the box says {said[1]} minutes, and the page takes about {needed:.0f}"]
     return []
 
 

@@ -33,6 +33,23 @@ def test_a_good_notebook_passes(good, rule):
     assert rule(good) == []
 
 
+@pytest.mark.parametrize(
+    ("cell", "enough"),
+    [
+        (new_markdown_cell("word " * 5500), True),
+        (new_markdown_cell("word " * 6500), False),
+        (new_code_cell("x = 1\n" * 260), True),
+        (new_code_cell("x = 1\n" * 320), False),
+        (new_markdown_cell("```{exercise}\n```\n" * 3), True),
+        (new_markdown_cell("```{exercise}\n```\n" * 5), False),
+        (new_markdown_cell("```{solution-start} ex\n```\n" + "word " * 6500), True),
+    ],
+)
+def test_the_minutes_of_the_box_count_words_code_and_exercises(good, cell, enough):
+    good.cells.insert(2, cell)
+    assert bool(rules.short_time(good)) is not enough
+
+
 def stored_count(nb):
     nb.cells[1].execution_count = 3
 

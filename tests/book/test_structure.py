@@ -48,6 +48,13 @@ def test_every_chapter_has_exercises_with_tested_solutions(path):
     assert rules.too_few_exercises(nb) == []
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in toc.notebooks() if p.parent.name != "welcome"], ids=name
+)
+def test_every_chapter_says_enough_minutes(path):
+    assert rules.short_time(nbformat.read(path, as_version=nbformat.NO_CONVERT)) == []
+
+
 def test_toc_and_files_agree():
     assert rules.toc_gaps(toc.ROOT) == []
 
