@@ -13,7 +13,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from hmoe_lib.experiments.config import LOSSES
 from hmoe_lib.experiments.result import ExperimentResult
 
-__all__ = ["COLOURS", "history", "rate_figure", "rate_panel", "reference_line", "style", "use"]
+__all__ = ["COLOURS", "GREYS", "history", "rate_figure", "rate_panel"]
+__all__ += ["reference_line", "style", "use"]
 
 STYLE = Path(__file__).with_name("book.mplstyle")
 
@@ -30,6 +31,7 @@ COLOURS = {
     "start": "#767676",
     "truth": "#CC79A7",
 }
+GREYS = {"light": "#dddddd", "middle": "#999999", "dark": "#444444"}  # frames, helping lines
 SETTING_NAMES = {
     "mha": "Multi-head attention",
     "value": "Setting I, gate after the values",
@@ -172,8 +174,7 @@ def rate_panel(
     colour, is_loss = COLOURS[config.setting], field.startswith("loss")
     ax.set(xscale="log", yscale="log")
     ax.plot(
-        np.repeat(n, values.shape[1]),
-        values.ravel(),
+        np.repeat(n, values.shape[1]), values.ravel(),
         color=colour, marker="o", linestyle="", markersize=3.2, alpha=0.45, markeredgewidth=0,
         label="one run",
     )  # fmt: skip
@@ -345,6 +346,5 @@ def _shared_legend(fig: Figure) -> Figure:
             if "slope" not in label:
                 shared.setdefault(label, handle)
     order = sorted(shared, key=lambda label: label.startswith("theory"))
-    handles = [shared[label] for label in order]
-    fig.legend(handles, order, loc="outside lower center", ncols=len(order))
+    fig.legend([shared[la] for la in order], order, loc="outside lower center", ncols=len(order))
     return fig
