@@ -111,14 +111,23 @@ def test_a_wrong_call_has_status_two(arguments, capsys):
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_control_c_says_how_to_go_on(small):
     command = [sys.executable, "-m", "hmoe_lib.experiments", "run", "figure1", "--jobs", "2"]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    seen = ""
-    while "figure1:" not in seen:
-        seen += process.stderr.read(1)
-    os.killpg(process.pid, signal.SIGINT)
-    _, rest = process.communicate(timeout=120)
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell lets what it starts with & ignore Control-C, and these tests may be such a thing.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        seen = ""
+        while "figure1:" not in seen and (character := process.stderr.read(1)):
+            seen += character
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            _, rest = process.communicate(timeout=600)
+        finally:
+            process.poll() is None and os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert "stopped; the same command goes on" in rest
     assert "Traceback" not in seen + rest

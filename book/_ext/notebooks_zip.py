@@ -32,7 +32,7 @@ nbclient
 RUN = """\
 The notebooks of "Why gated attention learns faster", with the library that they import.
 
-You need Python 3.11 or later, and 600 MB. In this folder:
+You need Python 3.11 or later, and 700 MB. In this folder:
 
     python3 -m venv .venv
     .venv/bin/python -m pip install -r requirements.txt
