@@ -79,8 +79,8 @@ def without_times(archive: bytes, time: int) -> bytes:
 def site_files(root: Path, tree: Path) -> dict[str, bytes]:
     """The built site; it must show the notebooks, the library and the pages of the commit."""
     site = root / "_build" / "html"
-    if not (site / "index.html").is_file():
-        raise NotReadyError("There is no built site in _build/html. Run `make book` first.")
+    if not (site / "notebooks.zip").is_file():  # written after all pages
+        raise NotReadyError("There is no finished site in _build/html. Run `make book` first.")
     with zipfile.ZipFile(site / "notebooks.zip") as archive:
         shown = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
     sources = site / "_sources"

@@ -228,7 +228,7 @@ def test_stopped_in_the_middle_it_is_repaired_by_the_next_call(clone, quick, mon
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda root: (root / "_build/html/index.html").unlink(), "Run `make book` first"),
+        (lambda root: (root / "_build/html/notebooks.zip").unlink(), "Run `make book` first"),
         (lambda root: (root / "pyproject.toml").write_text("x"), "Commit or take back first"),
         (lambda root: (root / ".git/HEAD").unlink(), "made from a commit in git, which says"),
     ],
