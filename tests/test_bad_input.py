@@ -10,14 +10,26 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy
 from checks import random_measure
 
 import hmoe_lib as hl
+from hmoe_lib import identifiability as engine
 from hmoe_lib.arguments import is_finite, number, real_array
-from hmoe_lib.experiments import config, get, run, runner, slope, store
+from hmoe_lib.densities import ContaminatedMoE, GaussianMoE
+from hmoe_lib.estimation import data_start, fit_likelihood, random_start, split_start
+from hmoe_lib.experiments import catalogue, config, get, run, runner, slope, store
 from hmoe_lib.experiments.__main__ import main
 from hmoe_lib.experiments.journal import Journal
-from hmoe_lib.identifiability.parsing import parse_activation
+from hmoe_lib.experiments.truths import further_truth
+from hmoe_lib.identifiability.families import custom
+from hmoe_lib.identifiability.parsing import Z, parse_activation
+from hmoe_lib.identifiability.points import interior
+from hmoe_lib.identifiability.relations import prove
+from hmoe_lib.identifiability.tape import Rationals, Tape
+from hmoe_lib.identifiability.truths import generic_truth
+from hmoe_lib.measures import Shape
+from hmoe_lib.mixing import MixingMeasure
 
 MODEL = hl.ValueGated("sigmoid", bias=1.0)
 G = random_measure(np.random.default_rng(0))
@@ -243,6 +255,71 @@ def test_json_that_python_cannot_hold_is_damage(tmp_path, damage):
     about.write_text(damage(about.read_text()))
     with pytest.raises(store.DamagedResultError, match="tiny: the stored result is damaged"):
         store.load("tiny", tmp_path)
+
+
+# ---- mixtures, densities, proofs -----------------------------------------------------------------
+
+RNG = np.random.default_rng(3)
+ONE = MixingMeasure([[0.0]], [0.0], [[0.5, 0.0]])
+TWO = MixingMeasure([[1.0], [0.0]], [0.0, 0.0], [[2.0, 0.0, 0.0], [-2.0, 0.0, 0.0]])
+NORMAL = GaussianMoE()
+PROMPT = ContaminatedMoE(lambda x, y: np.zeros(len(y)))
+OPEN = custom("phi(a*x1)", [{"a": 1}], dim=1)
+REFUSED = {
+    "rows": (lambda: MixingMeasure([[1.0]], [0.0, 0.0], [[1.0]] * 2), "router: expected 2 rows"),
+    "masks": (lambda: MixingMeasure([[1.0]], [0.0], [[1.0]], pinned=[None] * 3),
+              "pinned: expected four masks, got 3"),
+    "format": (lambda: MixingMeasure.from_json(ONE.to_json().replace("mixing 1", "mixing 2")),
+               "text: expected the JSON of a mixing measure, got format 'hmoe mixing 2'"),
+    "two prompts": (lambda: PROMPT.log_density(TWO, [[1.0]], [0.0]), "G: expected one atom"),
+    "no draws": (lambda: PROMPT.sample(ONE, [[1.0]], rng=RNG), "draw_known: sampling needs a"),
+    "nodes": (lambda: split_start(NORMAL, TWO, 0, nodes=1.0, rng=RNG),
+              r"nodes: expected a number in \[0, 1\), got 1"),
+    "prompt's groups": (lambda: data_start(PROMPT, [[1.0]], [0.0], 1, rng=RNG),
+                        "model: expected a gated density"),
+    "groups": (lambda: data_start(NORMAL, [[1.0]], [0.0], 1, kind="means", rng=RNG),
+               "kind: expected 'kmeans' or 'random', got 'means'"),
+    "steps": (lambda: fit_likelihood(NORMAL, X[:, :1], Y, TWO, max_iterations=2.5),
+              "largest number of steps: expected an integer, got 2.5"),
+    "endless": (lambda: random_start(Shape(1, 1, 1, 1), bounds=hl.Box([-np.inf, 0], [9, 9]),
+                                     rng=RNG), "bounds: expected finite bounds to draw from"),
+    "start's rng": (lambda: random_start(Shape(1, 1, 1, 1), bounds=hl.Box([0, 0], [9, 9]),
+                                         rng=3), "rng: expected a numpy Generator, got int"),
+    "another truth": (lambda: further_truth("usual", "value"), "truth: expected one of"),
+    "order": (lambda: custom("a*x1", [{"a": 1}], order=3), "order: expected 1 or 2, got 3"),
+    "no atom": (lambda: custom("a*x1", []), "atoms: expected at least one atom"),
+    "open": (lambda: engine.examine(OPEN), "phi: this family leaves the activation open"),
+    "too many": (lambda: engine.examine(OPEN.subset([0] * 401), "tanh"), "401 functions, more"),
+    "a pole": (lambda: engine.examine(OPEN.subset([0] * 2), "1/(z - 1/3)"), "near z = 0.333"),
+    "accuracy": (lambda: engine.gram("tanh", dim=1, nodes=4).sample_size(accuracy=0.0),
+                 "noise_sd, accuracy: expected positive numbers"),
+    "truth's sizes": (lambda: engine.ModelGram("tanh", (1, 2, 1, 1), nodes=4)(generic_truth(1)),
+                      r"truth: expected sizes \(1, 2, 1, 1\), got \(2, 2, 2, 1\)"),
+    "points": (lambda: interior(99, 1), "dim: expected 1 to"),
+    "pi": (lambda: Tape([sympy.pi], []).run([], Rationals()), "pi is not rational"),
+    "a root": (lambda: Tape([sympy.sqrt(2)], []).run([], Rationals()), "a root is not rational"),
+    "a power": (lambda: Tape([Z**10_001], [Z]).run([1], Rationals()), "a power of at most"),
+    "sine": (lambda: Tape([sympy.sin(Z)], [Z]).run([1], Rationals()), "sin is not rational"),
+    "an open function": (lambda: Tape(OPEN.expressions(), []), "cannot be computed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_mixtures_and_proofs_refuse(case):
+    call, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_what_has_no_answer_says_so():
+    """Not equal, not declared, no finite order, nothing proved: each has its own value."""
+    assert ONE != 3 and ONE != TWO
+    assert catalogue.declared(replace(TINY, name="nobody")) is None
+    deltas = np.array([0.4, 0.3, 0.2, 0.1])
+    lost = engine.Contact(deltas, 0.0 * deltas, np.nan, np.nan, np.nan)
+    assert "vanish to rounding" in str(lost) and lost.integer is None
+    assert prove({0: sympy.Float(1.0), 1: sympy.Float(-1.0)}, [Z, Z]) is False
+    assert prove({0: sympy.Integer(1), 1: sympy.Integer(-1)}, [Z, Z]) is True
 
 
 STUCK = """

@@ -379,6 +379,7 @@ def test_an_own_gate_in_text_and_in_sympy():
     [
         ("cos", "linear", "gate: expected one of .*did you mean 'cosine'"),
         ("linear softmax", "neuron", "expert: expected one of"),
+        ("linear softmax", "multi-nomial", "expert: expected one of"),
         ("beta*x1", "relu(a*x1)", "expert: .* has a kink"),
         ("x1**2", "linear", "gate: expected at least one parameter"),
         ("linear softmax", "x1**2", "expert: expected at least one parameter"),
@@ -392,6 +393,12 @@ def test_an_own_gate_in_text_and_in_sympy():
 def test_gates_and_experts_that_are_refused(gate, expert, message):
     with pytest.raises(ValueError, match=message):
         engine.atom_verdict(gate, expert)
+
+
+def test_a_word_that_is_like_no_name_is_a_formula():
+    own, named = (engine.atom_verdict("linear softmax", expert) for expert in ("q", "constant"))
+    assert own.atom.expert == sympy.Symbol("q", real=True)
+    assert (own.order, own.mechanisms) == (named.order, named.mechanisms) == (INF, ("shift",))
 
 
 @pytest.mark.parametrize("dim", [0, 4, True, 1.5])
@@ -414,6 +421,7 @@ def test_the_command_for_a_cell(capsys):
     assert json.loads(capsys.readouterr().out)["order"] == 4
     assert main(["--gate", "cos", "--expert", "linear"]) == 2
     assert main(["--gate", "cosine"]) == 2
+    assert "error: expected both --gate and --expert" in capsys.readouterr().err
     assert main([]) == 2
     assert "error: EXPR" in capsys.readouterr().err
 

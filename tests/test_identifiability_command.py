@@ -2,17 +2,20 @@
 
 import io
 import json
+import math
 import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import sympy
 
 from hmoe_lib import identifiability as engine
 from hmoe_lib.activations import ACTIVATIONS, Activation
 from hmoe_lib.identifiability.__main__ import main
-from hmoe_lib.identifiability.parsing import Z, parse, parse_activation
+from hmoe_lib.identifiability.parsing import FUNCTIONS, SEVERAL, Z, parse, parse_activation
+from hmoe_lib.identifiability.tape import Arrays, Tape
 from hmoe_lib.identifiability.truths import read_atoms, read_truth
 
 REFUSED = {
@@ -95,6 +98,33 @@ def test_names_mean_the_same_as_in_the_library(name):
     e = parse_activation(phi)
     assert sympy.simplify(e - phi.symbolic(Z)) == 0
     assert parse_activation(name).subs(Z, Z + sympy.Rational(1, 2)).equals(e)
+
+
+FORMULAS = {
+    **{name: getattr(math, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh",
+                                              "cosh", "tanh", "atan", "asinh", "erf", "erfc")},
+    "sech": lambda t: 2 / (math.exp(t) + math.exp(-t)),
+    "sinc": lambda t: math.sin(t) / t,
+    "sigmoid": lambda t: 1 / (1 + math.exp(-t)),
+    "silu": lambda t: t / (1 + math.exp(-t)),
+    "gelu": lambda t: t * 0.5 * math.erfc(-t / math.sqrt(2)),
+    "softplus": lambda t: math.log1p(math.exp(t)),
+    "mish": lambda t: t * math.tanh(math.log1p(math.exp(t))),
+    "abs": abs,
+    "sign": lambda t: math.copysign(1, t),
+    "relu": lambda t: max(t, 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in SEVERAL and n != "Abs"])
+def test_functions_of_the_text_are_those_of_the_field(name):
+    for t in (0.3, 1.7, *(() if name in ("log", "sqrt") else (-0.6,))):
+        e = parse(f"{name}(z)")
+        if name in ("abs", "sign", "relu"):  # a kink is read, to be refused: no tape runs it
+            found = e.subs(Z, t)
+        else:
+            found = Tape([e], [Z]).run([np.array([t])], Arrays())[0][0]
+        assert float(found) == pytest.approx(FORMULAS[name](t), rel=1e-14)
 
 
 NOT_ANALYTIC = {

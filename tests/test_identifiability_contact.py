@@ -7,9 +7,13 @@ import sympy
 import hmoe_lib as hl
 from hmoe_lib import identifiability as engine
 from hmoe_lib.identifiability import conditions
-from hmoe_lib.identifiability.gram import ModelGram, cube_rule, gram
+from hmoe_lib.identifiability.admission import admit
+from hmoe_lib.identifiability.gram import ModelGram, cube_rule, gram, gram_of
+from hmoe_lib.identifiability.parsing import parse_activation
+from hmoe_lib.identifiability.relations import Problem
 from hmoe_lib.identifiability.tape import Arrays
 from hmoe_lib.identifiability.truths import generic_atoms, generic_truth, read_truth
+from hmoe_lib.identifiability.verdict import place_of
 
 O = [[0, 0], [0, 0]]  # noqa: E741
 TRUTH = hl.HierarchicalMeasure(
@@ -191,6 +195,21 @@ def test_gram_of_quadrature_sampling_and_the_compiled_search_agree():
     assert search(TRUTH).smallest == pytest.approx(exact.smallest, rel=1e-6)
     drawn = gram("sigmoid(z + 1)", atoms=TRUTH, samples=20_000, rng=np.random.default_rng(5))
     assert abs(drawn.smallest - exact.smallest) < 6 * drawn.error
+
+
+def test_the_error_of_a_sampled_gram_matrix_is_that_of_its_eigenvalue():
+    """The spread over forty samples; its own relative error is one ninth."""
+    family, reach = place_of(1, "sharp", "I", None)
+    problem = Problem(family, admit(parse_activation("tanh"), reach))
+    places = problem.coincidences()[1]
+    found = [
+        gram_of(problem, places, samples=4000, rng=np.random.default_rng(seed))
+        for seed in range(40)
+    ]
+    spread = np.std([g.smallest for g in found], ddof=1)
+    assert 0.6 < np.mean([g.error for g in found]) / spread < 1.6
+    exact = gram_of(problem, places)
+    assert abs(np.mean([g.smallest for g in found]) - exact.smallest) < spread
 
 
 def test_dependent_functions_have_a_singular_gram_matrix():

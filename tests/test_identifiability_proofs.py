@@ -20,6 +20,7 @@ from mpmath import iv
 
 from hmoe_lib import identifiability as engine
 from hmoe_lib.identifiability import conditions, kernels, structural
+from hmoe_lib.identifiability.lattice import Generators
 from hmoe_lib.identifiability.parsing import parse, real
 from hmoe_lib.identifiability.points import interior
 from hmoe_lib.identifiability.reconstruction import rational_near
@@ -97,6 +98,23 @@ def test_kernels_keep_the_value(c, q):
     back |= {t: sympy.tan(made._angles.expression(t) / 2) for t in made._angles.symbols}
     back |= {symbol: key for key, symbol in made._symbol.items()}
     assert abs(difference.subs(back).subs(at).evalf(30)) < 1e-25
+
+
+@pytest.mark.parametrize("digits", [1, 10**9], ids=["a short basis", "generators picked"])
+def test_coordinates_rebuild_their_form(digits):
+    """A wrong sign or multiple would put a wrong power of a symbol into a proof."""
+    forms = [X, X / digits + Y / 2, Y / 2, Y / 5 - X / 5]
+    made = Generators(forms, itertools.count(1), "Y")
+    assert (made._lattice is None) is (digits > 1)
+    for n, m in itertools.product(range(-4, 5), repeat=2):
+        for one, other in itertools.combinations(forms, 2):
+            form = n * one + m * other
+            parts = made.coordinates(form)
+            assert parts is not None and len(parts) <= 2, form
+            rebuilt = sympy.Add(*(k * made.expression(symbol) for symbol, k in parts))
+            assert sympy.expand(form - rebuilt) == 0
+    for foreign in (X / 11, 1000 * Y, real("w") + X):
+        assert made.coordinates(foreign) is None
 
 
 def test_exponents_with_many_digits_stay_small_powers():

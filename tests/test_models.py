@@ -472,6 +472,13 @@ def test_samples_are_uniform_with_gaussian_noise(name):
     assert abs(np.mean(noise * X[:, 0])) < 5 / np.sqrt(n)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 3.0])
+def test_any_number_of_samples_can_be_drawn(n):
+    G, *_ = problem(**FIXED)
+    X, y = hl.Mha().sample(G, n, rng=np.random.default_rng(0))
+    assert X.shape == (n, 3) and y.shape == (n,)
+
+
 def test_samples_without_noise_are_the_function():
     G, *_ = problem(**FIXED)
     X, y = hl.Mha().sample(G, 20, noise_sd=0.0, rng=np.random.default_rng(0))

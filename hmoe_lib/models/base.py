@@ -239,10 +239,6 @@ class HierarchicalModel(RegressionModel):
         """Channel functions, (H, K, B)."""
         raise NotImplementedError
 
-    def _value(self, parts, block: Block) -> Array:
-        """The regression function, (B,)."""
-        return np.tensordot(parts[2], self._channels(parts, block), 2)
-
     def _add_gradient(self, parts, block: Block, pieces) -> float:
         """Add sum_b r_b df/dtheta to the pieces (M, a, omega); return sum_b r_b^2."""
         raise NotImplementedError
