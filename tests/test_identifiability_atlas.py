@@ -323,6 +323,20 @@ def test_in_a_mixture_there_are_no_more_relations(key):
     assert found.complete and [str(r) for r in found.relations] == stored
 
 
+def test_the_mixture_is_that_of_its_gate():
+    """w (h - f) and v (k - f) add up to 0 under a softmax; a sigmoid has a bias and no f."""
+    soft = engine.mixture_family(engine.atom("linear softmax", "tanh neuron"))
+    both = [d.expression.xreplace(d.at) for d in soft.definitions.values()]
+    assert [s.name for s in soft.inputs] == ["x1"] and len(both) == 2
+    assert sympy.simplify(both[0] + both[1]) == 0 != sympy.simplify(both[0])
+    single_gate = engine.mixture_family(engine.atom("sigmoid, linear score", "tanh neuron"))
+    second = single_gate.definitions["u2"]
+    s = sum(second.at[real(n)] * x for n, x in (("beta", real("x1")), ("beta0", 1)))
+    h = sympy.tanh(second.at[real("a")] * real("x1") + second.at[real("b")])
+    gap = second.expression.xreplace(second.at) - h / (1 + sympy.exp(-s))
+    assert sympy.simplify(gap) == 0
+
+
 def test_a_mixture_of_linear_experts_has_more():
     family = engine.mixture_family(engine.atom("linear softmax", "affine"))
     assert len(engine.examine(family).solution.relations) >= 4

@@ -197,18 +197,19 @@ def test_gram_of_quadrature_sampling_and_the_compiled_search_agree():
     assert abs(drawn.smallest - exact.smallest) < 6 * drawn.error
 
 
-def test_the_error_of_a_sampled_gram_matrix_is_that_of_its_eigenvalue():
+@pytest.mark.parametrize("scaling", ["unit", "raw"])
+def test_the_error_of_a_sampled_gram_matrix_is_that_of_its_eigenvalue(scaling):
     """The spread over forty samples; its own relative error is one ninth."""
     family, reach = place_of(1, "sharp", "I", None)
     problem = Problem(family, admit(parse_activation("tanh"), reach))
     places = problem.coincidences()[1]
     found = [
-        gram_of(problem, places, samples=4000, rng=np.random.default_rng(seed))
+        gram_of(problem, places, 24, scaling, samples=4000, rng=np.random.default_rng(seed))
         for seed in range(40)
     ]
     spread = np.std([g.smallest for g in found], ddof=1)
     assert 0.6 < np.mean([g.error for g in found]) / spread < 1.6
-    exact = gram_of(problem, places)
+    exact = gram_of(problem, places, 24, scaling)
     assert abs(np.mean([g.smallest for g in found]) - exact.smallest) < spread
 
 

@@ -132,6 +132,18 @@ def test_exponents_with_many_digits_stay_small_powers():
 # ---- relations -------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("phi", "square"), [("sin(pi*z)", sympy.pi**2), ("sin(z/pi)", 1 / sympy.pi**2)]
+)
+def test_a_coefficient_that_is_no_fraction_is_recognised(phi, square):
+    """phi'' = -c^2 phi: the second derivative in a is -c^2 times the first in M."""
+    v = engine.verdict(phi, dim=1)
+    assert v.strongly_identifiable is False and all(r.proved for r in v.relations)
+    ratios = {abs(c / d) for r in v.relations
+              for c, d in itertools.permutations(r.coefficients.values(), 2)}  # fmt: skip
+    assert any(sympy.simplify(c - square) == 0 for c in ratios)
+
+
 def test_relations_hold_numerically(gelu):
     family = gelu.family
     problem = engine.Problem(family, engine.parse_activation("gelu"))
