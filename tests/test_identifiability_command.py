@@ -133,6 +133,7 @@ NOT_ANALYTIC = {
     "max(z, z/10)": "at z = 0, where phi' jumps.*homogeneous of degree 1",
     "max(z, 0)**2": "at z = 0, where phi'' jumps.*homogeneous of degree 2: t phi' = 2 phi",
     "max(z, 1/2)": "at z = 1/2, where phi' jumps; the conditions need phi''$",
+    "max(3*z, 1)": "at z = 1/3, where phi' jumps",
     "min(max(z, -1), 1)": "branches meet",
     "sqrt((z - 1/3)**2)": "at z = 1/3, where phi' jumps",
     "(z**2)**(3/2)": "at z = 0, where phi''' jumps",
