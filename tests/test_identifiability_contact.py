@@ -52,7 +52,7 @@ def test_gated_attention_has_order_2_and_an_exact_fit_order_1(model, truth):
 
 def test_plain_attention_has_infinite_order_with_a_proved_identity():
     identity = engine.prove_identity("mha", TRUTH, engine.plain_split(TRUTH, 0, 0, 0, 0))
-    assert identity.proved
+    assert identity.proved and engine.plain_split(TRUTH) == engine.plain_split(TRUTH, 0, 0, 0, 0)
     contact = engine.contact_order(hl.Mha(), TRUTH, identity=identity)
     assert contact.order == np.inf and contact.proved and contact.resolution(1e9) == np.inf
     assert contact.rate == 0.0 and contact.integer is None

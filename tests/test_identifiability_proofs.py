@@ -200,6 +200,8 @@ def test_rationals_are_reconstructed(value):
         assert near == sympy.Rational(value.numerator, value.denominator)
         off = flint.arb(flint.fmpq(value.numerator, value.denominator)) + flint.arb(2) ** -150
         assert rational_near(off) != near
+        rounded = flint.arb(flint.fmpq(value.numerator, value.denominator)) + flint.arb(2) ** -225
+        assert rational_near(rounded) == near
 
 
 # ---- harmless coincidences -------------------------------------------------------------------
