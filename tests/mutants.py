@@ -23,18 +23,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy  # noqa: F401
 import pytest
 import scipy.stats  # noqa: F401
 import sympy  # noqa: F401
 
-SWAPS = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
-    ast.MatMult: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.And: ast.Or,
-    ast.Or: ast.And, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}  # fmt: skip
+PAIRS = re.findall(r"\w+", "Add Sub Mult Div Lt LtE Gt GtE Eq NotEq In NotIn Is IsNot And Or")
+SWAPS = {getattr(ast, PAIRS[i]): getattr(ast, PAIRS[i ^ 1]) for i in range(len(PAIRS))}
+SWAPS |= dict.fromkeys([ast.Pow, ast.MatMult, ast.FloorDiv, ast.Mod], ast.Mult)
 
 
 def mutated(node: ast.AST) -> ast.expr | None:
@@ -82,12 +77,11 @@ def run(root: Path, *args: str) -> tuple[bool, str]:
         child = os.fork()
         if not child:
             resource.setrlimit(resource.RLIMIT_CPU, (900, 900))  # one that does not end is dead
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
+            for stream in (1, 2):
+                os.dup2(output.fileno(), stream)
             os.chdir(root)
             sys.path.insert(0, str(root))
-            new = {"PYTHONPATH": str(root), "HMOE_CACHE": str(root / ".cache"), "MPLBACKEND": "agg"}
-            os.environ.update(new)
+            os.environ.update(PYTHONPATH=str(root), HMOE_CACHE=str(root), MPLBACKEND="agg")
             os._exit(pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", *args]))
         _, status = os.waitpid(child, 0)
         output.seek(0)
@@ -109,8 +103,7 @@ def covering(root: Path, tests: list[str]):
 
 
 def main() -> None:
-    style = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=style)
+    parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("module", type=Path, help="a module or a folder of modules")
     parser.add_argument("tests", nargs="+", help="test files, or folders with doctests")
     parser.add_argument("--sample", type=int, default=40, help="how many mutants (default 40)")
