@@ -82,6 +82,7 @@ def test_combinations_are_all_that_attention_shows(size, seed):
     check_close(hl.Mha().predict(fit, X), value, 1e-10)
     # A split with the same weighted mean changes no combination; another mean changes one.
     v = rng.standard_normal(truth.a[:, :, :1].shape)
+    v += np.copysign(1.0, v)  # a split by next to nothing would be next to none
     half = np.concatenate([truth.omega[:, :1] / 2, truth.omega[:, :1] / 2, truth.omega[:, 1:]], 1)
     for moved, differs in ((-v, False), (-0.5 * v, True)):
         a = np.concatenate([truth.a[:, :, :1] + v, truth.a[:, :, :1] + moved, truth.a[:, :, 1:]], 2)
