@@ -108,8 +108,16 @@ def test_a_wrong_call_has_status_two(arguments, capsys):
     assert stopped.value.code == 2
 
 
+@pytest.fixture
+def heeds_control_c():
+    """A shell lets what it starts with & ignore Control-C, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_control_c_says_how_to_go_on(small):
+def test_control_c_says_how_to_go_on(small, heeds_control_c):
     command = [sys.executable, "-m", "hmoe_lib.experiments", "run", "figure1", "--jobs", "2"]
     with subprocess.Popen(
         command,
@@ -117,8 +125,6 @@ def test_control_c_says_how_to_go_on(small):
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell lets what it starts with & ignore Control-C, and these tests may be such a thing.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         seen = ""
         while "figure1:" not in seen and (character := process.stderr.read(1)):
