@@ -74,8 +74,8 @@ def fit_least_squares(
         Begin on a ladder of shares, an eighth of the next each, and take :math:`J^\top J` from
         the first eighth too, where that is large enough: about half the work for large n.
     single : bool, default False
-        Descend in single precision first, about half the work too; the last steps, and what is
-        returned, are in double precision.
+        Descend in single precision first: with ``shares`` about a fifth less work, alone hardly
+        any less. The last steps, and what is returned, are in double precision.
 
     Returns
     -------
